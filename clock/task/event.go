@@ -6,11 +6,14 @@ import "seedlog/clock"
 type Event struct {
 	mu      Mutex
 	set     bool
-	waiters []*T
+	waiters waiters
 }
 
-// Init sets an embedded Event up.
-func (e *Event) Init(rt Runtime, class string) { e.mu.Init(rt, class) }
+// Init sets an embedded Event up, not set. Nobody may be waiting for it.
+func (e *Event) Init(rt Runtime, class string) {
+	e.mu.Init(rt, class)
+	e.set = false
+}
 
 // NewEvent returns an event that is not set.
 func NewEvent(rt Runtime, class string) *Event {
@@ -23,19 +26,16 @@ func NewEvent(rt Runtime, class string) *Event {
 func (e *Event) Set() {
 	e.mu.Lock()
 	e.set = true
-	wake := e.waiters
-	e.waiters = nil
+	e.waiters.wakeAll()
 	e.mu.Unlock()
-	for _, w := range wake {
-		w.Wake()
-	}
 }
 
 // IsSet reports whether the event is true.
 func (e *Event) IsSet() bool {
 	e.mu.Lock()
-	defer e.mu.Unlock()
-	return e.set
+	set := e.set
+	e.mu.Unlock()
+	return set
 }
 
 // Wait waits until the event is set (Woken), the deadline passes or the group stops.
@@ -49,66 +49,37 @@ func (e *Event) Wait(t *T, until clock.Instant) Reason {
 type Signal struct {
 	mu      Mutex
 	gen     uint64
-	waiters []*T
+	waiters waiters
 }
 
 // Init sets an embedded Signal up.
 func (s *Signal) Init(rt Runtime, class string) { s.mu.Init(rt, class) }
 
+// NewSignal returns a signal of generation zero.
+func NewSignal(rt Runtime, class string) *Signal {
+	s := new(Signal)
+	s.Init(rt, class)
+	return s
+}
+
 // Generation is the current one; read it before you read what you wait for.
 func (s *Signal) Generation() uint64 {
 	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.gen
+	gen := s.gen
+	s.mu.Unlock()
+	return gen
 }
 
 // Raise moves the generation on.
 func (s *Signal) Raise() {
 	s.mu.Lock()
 	s.gen++
-	wake := s.waiters
-	s.waiters = nil
+	s.waiters.wakeAll()
 	s.mu.Unlock()
-	for _, w := range wake {
-		w.Wake()
-	}
 }
 
-// Wait waits until the generation is past seen.
+// Wait waits until the generation is past seen (Woken), the deadline passes or the group
+// stops.
 func (s *Signal) Wait(t *T, seen uint64, until clock.Instant) Reason {
 	return await(t, &s.mu, &s.waiters, func() bool { return s.gen > seen }, until)
-}
-
-// await is the one waiting loop: done is evaluated under mu, and whoever makes it true
-// takes and wakes the waiters under mu.
-func await(t *T, mu *Mutex, waiters *[]*T, done func() bool, until clock.Instant) Reason {
-	for {
-		mu.Lock()
-		if done() {
-			mu.Unlock()
-			return Woken
-		}
-		*waiters = append(*waiters, t)
-		mu.Unlock()
-		r := t.Park(until)
-		mu.Lock()
-		remove(waiters, t)
-		ok := done()
-		mu.Unlock()
-		if ok {
-			return Woken
-		}
-		if r != Woken {
-			return r
-		}
-	}
-}
-
-func remove(list *[]*T, t *T) {
-	for i, o := range *list {
-		if o == t {
-			*list = append((*list)[:i], (*list)[i+1:]...)
-			return
-		}
-	}
 }

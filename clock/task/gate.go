@@ -6,31 +6,49 @@ package task
 type Gate struct {
 	mu      Mutex
 	holder  *T
-	waiters []*T
+	waiters waiters
 }
 
 // Init sets an embedded Gate up.
 func (g *Gate) Init(rt Runtime, class string) { g.mu.Init(rt, class) }
 
+// NewGate returns a gate that nobody holds.
+func NewGate(rt Runtime, class string) *Gate {
+	g := new(Gate)
+	g.Init(rt, class)
+	return g
+}
+
 // Enter waits for its turn and holds the gate.
 func (g *Gate) Enter(t *T) {
 	g.mu.Lock()
-	if g.holder == t {
-		g.mu.Unlock()
-		panic("task: " + t.name + " enters a Gate that it holds: " + g.mu.class)
-	}
-	if g.holder == nil {
+	switch g.holder {
+	case nil:
 		g.holder = t
 		g.mu.Unlock()
 		return
+	case t:
+		g.mu.Unlock()
+		panic("task: " + t.name + " enters a Gate that it holds: " + g.mu.class)
 	}
-	g.waiters = append(g.waiters, t)
+	g.waiters.add(t)
 	for g.holder != t {
 		g.mu.Unlock()
 		t.ParkHard()
 		g.mu.Lock()
 	}
 	g.mu.Unlock()
+}
+
+// TryEnter holds the gate if nobody does.
+func (g *Gate) TryEnter(t *T) bool {
+	g.mu.Lock()
+	ok := g.holder == nil
+	if ok {
+		g.holder = t
+	}
+	g.mu.Unlock()
+	return ok
 }
 
 // Leave hands the gate to the longest waiter.
@@ -40,23 +58,15 @@ func (g *Gate) Leave(t *T) {
 		g.mu.Unlock()
 		panic("task: " + t.name + " leaves a Gate that it does not hold: " + g.mu.class)
 	}
-	var next *T
-	if len(g.waiters) > 0 {
-		next = g.waiters[0]
-		copy(g.waiters, g.waiters[1:])
-		g.waiters[len(g.waiters)-1] = nil
-		g.waiters = g.waiters[:len(g.waiters)-1]
-	}
-	g.holder = next
+	g.holder = g.waiters.head
+	g.waiters.wakeOne()
 	g.mu.Unlock()
-	if next != nil {
-		next.Wake()
-	}
 }
 
 // Held reports whether t holds the gate.
 func (g *Gate) Held(t *T) bool {
 	g.mu.Lock()
-	defer g.mu.Unlock()
-	return g.holder == t
+	held := g.holder == t
+	g.mu.Unlock()
+	return held
 }

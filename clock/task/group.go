@@ -5,11 +5,15 @@ package task
 type Group struct {
 	rt       Runtime
 	name     string
-	mu       Mutex
-	live     []*T // in start order
-	children []*Group
-	waiters  []*T
+	parent   *Group
 	stopping stopFlag
+
+	mu       Mutex
+	live     *T // the tasks that have not ended, in start order
+	liveTail *T
+	n        int
+	children []*Group
+	waiters  waiters
 }
 
 // NewGroup returns an empty group.
@@ -22,12 +26,19 @@ func NewGroup(rt Runtime, name string) *Group {
 // Runtime is the world of the group's tasks.
 func (g *Group) Runtime() Runtime { return g.rt }
 
-// Sub returns a new group that stops when g stops. It is awaited on its own.
+// Name is what dumps call the group.
+func (g *Group) Name() string { return g.name }
+
+// Sub returns a new group that stops when g stops. It is awaited on its own. g remembers
+// it until it is stopped: stop it when its work is over, even if its tasks have ended.
 func (g *Group) Sub(name string) *Group {
 	c := NewGroup(g.rt, name)
+	c.parent = g
 	g.mu.Lock()
-	g.children = append(g.children, c)
 	stopping := g.stopping.Load()
+	if !stopping {
+		g.children = append(g.children, c)
+	}
 	g.mu.Unlock()
 	if stopping {
 		c.Stop()
@@ -38,49 +49,84 @@ func (g *Group) Sub(name string) *Group {
 // Go starts fn as a task of the group. A task started in a stopping group runs and sees
 // Stopping at its first soft park.
 func (g *Group) Go(name string, fn func(t *T)) *T {
-	t := &T{rt: g.rt, group: g, name: name}
+	t := &T{rt: g.rt, group: g, name: name, fn: fn}
+	// Started under the Mutex, so that whoever finds t in the group can wake it.
 	g.mu.Lock()
-	g.live = append(g.live, t)
+	t.livePrev = g.liveTail
+	if g.liveTail == nil {
+		g.live = t
+	} else {
+		g.liveTail.liveNext = t
+	}
+	g.liveTail = t
+	g.n++
+	g.rt.Start(t, run)
 	g.mu.Unlock()
-	g.rt.Start(t, func(t *T) {
-		fn(t)
-		g.ended(t)
-	})
 	return t
+}
+
+func run(t *T) {
+	fn := t.fn
+	t.fn = nil
+	fn(t)
+	t.group.ended(t)
 }
 
 func (g *Group) ended(t *T) {
 	g.mu.Lock()
-	for i, o := range g.live {
-		if o == t {
-			g.live = append(g.live[:i], g.live[i+1:]...)
-			break
-		}
+	if t.livePrev == nil {
+		g.live = t.liveNext
+	} else {
+		t.livePrev.liveNext = t.liveNext
 	}
-	var wake []*T
-	if len(g.live) == 0 {
-		wake, g.waiters = g.waiters, nil
+	if t.liveNext == nil {
+		g.liveTail = t.livePrev
+	} else {
+		t.liveNext.livePrev = t.livePrev
+	}
+	t.livePrev, t.liveNext = nil, nil
+	g.n--
+	if g.n == 0 {
+		g.waiters.wakeAll()
 	}
 	g.mu.Unlock()
-	for _, w := range wake {
-		w.Wake()
-	}
 }
 
 // Stop tells every task of the group, and of its sub-groups, to stop: their soft parks
-// return Stopping from now on. It does not wait.
+// return Stopping from now on. It does not wait, and stopping twice is nothing.
 func (g *Group) Stop() {
 	g.mu.Lock()
+	if g.stopping.Load() {
+		g.mu.Unlock()
+		return
+	}
 	g.stopping.Store(true)
-	live := append([]*T(nil), g.live...)
-	children := append([]*Group(nil), g.children...)
-	g.mu.Unlock()
-	for _, t := range live {
+	for t := g.live; t != nil; t = t.liveNext {
 		t.Wake()
 	}
+	children := g.children
+	g.children = nil
+	g.mu.Unlock()
 	for _, c := range children {
 		c.Stop()
 	}
+	if g.parent != nil {
+		g.parent.forget(g)
+	}
+}
+
+func (g *Group) forget(c *Group) {
+	g.mu.Lock()
+	for i, o := range g.children {
+		if o == c {
+			last := len(g.children) - 1
+			copy(g.children[i:], g.children[i+1:])
+			g.children[last] = nil
+			g.children = g.children[:last]
+			break
+		}
+	}
+	g.mu.Unlock()
 }
 
 // Stopping reports whether Stop was called.
@@ -89,20 +135,24 @@ func (g *Group) Stopping() bool { return g.stopping.Load() }
 // Len is the number of tasks that have not ended.
 func (g *Group) Len() int {
 	g.mu.Lock()
-	defer g.mu.Unlock()
-	return len(g.live)
+	n := g.n
+	g.mu.Unlock()
+	return n
 }
 
-// Wait waits until every task of the group itself has ended. t must not belong to g.
+// Wait waits until every task of the group itself has ended, whether t's own group stops
+// or not. t must not belong to g.
 func (g *Group) Wait(t *T) {
-	for {
-		g.mu.Lock()
-		if len(g.live) == 0 {
-			g.mu.Unlock()
-			return
-		}
-		g.waiters = append(g.waiters, t)
+	if t.group == g {
+		panic("task: " + t.name + " waits for its own group: " + g.name)
+	}
+	g.mu.Lock()
+	for g.n > 0 {
+		g.waiters.add(t)
 		g.mu.Unlock()
 		t.ParkHard()
+		g.mu.Lock()
+		g.waiters.remove(t)
 	}
+	g.mu.Unlock()
 }

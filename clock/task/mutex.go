@@ -11,8 +11,16 @@ type Mutex struct {
 	class  string
 	ready  bool
 
-	// Impl belongs to the Policy (in the simulator: the task that holds the lock).
-	Impl any
+	// State belongs to the Policy.
+	State MutexState
+}
+
+// MutexState is what a Policy remembers of a Mutex: in the simulator, where one task runs
+// at a time, this is the whole lock.
+type MutexState struct {
+	Held    bool
+	Owner   *T // nil if held by the world itself
+	ClassID int32
 }
 
 // NewMutex returns an unlocked Mutex of the class, which is what lock order is recorded
@@ -33,16 +41,16 @@ func (m *Mutex) Class() string { return m.class }
 
 // Lock locks m.
 func (m *Mutex) Lock() {
-	if m.policy == nil {
-		if !m.ready {
-			panic("task: Mutex used before Init")
+	if m.policy != nil {
+		if m.policy.Locking(m) {
+			m.mu.Lock()
 		}
-		m.mu.Lock()
 		return
 	}
-	m.policy.Locking(m)
+	if !m.ready {
+		panic("task: Mutex used before Init")
+	}
 	m.mu.Lock()
-	m.policy.Locked(m)
 }
 
 // Unlock unlocks m.

@@ -36,7 +36,8 @@ func (r Reason) String() string {
 type Runtime interface {
 	clock.Clock
 
-	// Start runs fn as a new task. It never blocks and never runs fn before it returns.
+	// Start sets t up and runs fn as a new task. It never blocks, and is called under a
+	// Mutex: fn runs in its own time, and t can be woken as soon as Start returns.
 	Start(t *T, fn func(t *T))
 	// Park blocks the calling task t until Wake(t) was called since its last park (a wake
 	// is a single token, it does not count), or until the deadline. It may return Woken
@@ -53,10 +54,10 @@ type Runtime interface {
 // locks a held Mutex or breaks the lock order, and to yield at places where production
 // could be pre-empted; clock/live has one that yields at random for race runs.
 type Policy interface {
-	// Locking is called before m is locked; Locked after; Unlocking before it is unlocked.
-	Locking(m *Mutex)
-	Locked(m *Mutex)
-	// Unlocking reports false if the unlock must have no effect (the task was killed).
+	// Locking is called to lock m. It reports whether m's own lock is to be taken: the
+	// simulator, where one task runs at a time, does without.
+	Locking(m *Mutex) bool
+	// Unlocking is called to unlock m. It reports whether m's own lock is to be released.
 	Unlocking(m *Mutex) bool
 	// Explore is called at points where another task could run in production.
 	Explore()
@@ -67,6 +68,13 @@ type T struct {
 	rt    Runtime
 	group *Group
 	name  string
+	fn    func(t *T)
+
+	// Where it waits, guarded by the owner of the list.
+	in         *waiters
+	next, prev *T
+	// Its place among its group's tasks, guarded by the group's Mutex.
+	liveNext, livePrev *T
 
 	// Impl belongs to the Runtime.
 	Impl any
