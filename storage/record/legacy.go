@@ -1,0 +1,3 @@
+package record
+
+const legacyOverheadV0 = 14
