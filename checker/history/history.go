@@ -1,0 +1,136 @@
+// Package history judges what clients were told.
+//
+// A history is every send and poll of every client with its invocation and its return, both
+// stamped with event numbers, plus what happened to the machines. Before it is judged it is
+// resolved: the final log of each partition, read from the disk by the checkers' own reader,
+// turns every unknown outcome into success at an offset or into failure. Nothing then needs
+// a search; the rules are linear. Package linear gives a second opinion by search.
+//
+// The anomalies carry the names of the Jepsen project's Kafka workload.
+package history
+
+import (
+	"cmp"
+	"slices"
+
+	"seedlog/checker"
+)
+
+// Outcome is what a client knows of its operation.
+type Outcome uint8
+
+const (
+	// Unknown: no answer; it may have happened, at any time from now on.
+	Unknown Outcome = iota
+	// OK: it happened.
+	OK
+	// Failed: it definitely had no effect.
+	Failed
+)
+
+// Stamp is an event number; equal stamps mean concurrent.
+type Stamp uint64
+
+// Partition names a log.
+type Partition struct {
+	Topic string
+	// ID is the topic id, so that a recreated topic is another log.
+	ID    [16]byte
+	Index int32
+}
+
+// Send is one record that a client sent. Its digest is unique in the run and covers key,
+// value, headers and timestamp.
+type Send struct {
+	Client       int
+	Partition    int // index into History.Partitions
+	Digest       uint64
+	Invoke       Stamp
+	Return       Stamp
+	Outcome      Outcome
+	Offset       int64 // where OK says it is, or -1 where it does not say (acks=0)
+	Acks         int8
+	Synced       bool // acknowledged under flush.messages=1
+	Idempotent   bool
+	BatchOrdinal int // position within its batch
+}
+
+// Seen is one record of a poll.
+type Seen struct {
+	Offset int64
+	Digest uint64
+}
+
+// Poll is one answered fetch of one partition.
+type Poll struct {
+	Client         int
+	Partition      int
+	Invoke, Return Stamp
+	From           int64 // the requested offset
+	HighWatermark  int64
+	LogStart       int64
+	Records        []Seen // those at or above From
+	// Seek says that the client chose From anew instead of going on.
+	Seek bool
+	// Synced says that the topic acknowledges only what is synced.
+	Synced bool
+}
+
+// Cut is a power loss that ended a partition's log at an offset: what lay at or above and
+// was not synced is lawfully gone, and the offsets are used again.
+type Cut struct {
+	At        Stamp
+	Partition int
+	Offset    int64
+}
+
+// Removal is an accepted lawful removal of a prefix (DeleteRecords).
+type Removal struct {
+	Invoke    Stamp
+	Partition int
+	Before    int64
+}
+
+// Log is the final content of a partition by offset.
+type Log struct {
+	Start, End int64
+	Records    []Seen // ascending, from the first that is stored
+}
+
+// At finds the record at an offset.
+func (l *Log) At(off int64) (Seen, bool) {
+	i, ok := slices.BinarySearchFunc(l.Records, off, func(s Seen, o int64) int { return cmp.Compare(s.Offset, o) })
+	if !ok {
+		return Seen{}, false
+	}
+	return l.Records[i], true
+}
+
+// History is one run's.
+type History struct {
+	Partitions []Partition
+	Logs       []Log // by partition
+	// Deleted partitions have no log to be judged by.
+	Deleted  []bool
+	Sends    []Send
+	Polls    []Poll
+	Cuts     []Cut
+	Removals []Removal
+	// Retention says that old segments may be removed by policy.
+	Retention bool
+	// Final says that the last poll of each partition by FinalClient read it to the end.
+	Final       bool
+	FinalClient int
+}
+
+// Check judges the history.
+func (h *History) Check() checker.Verdict {
+	var v checker.Verdict
+	c := newJudge(h, &v)
+	c.sends()
+	c.order()
+	c.polls()
+	c.watermarks()
+	c.unseen()
+	return v
+}

@@ -1,0 +1,105 @@
+package history
+
+import (
+	"slices"
+	"testing"
+)
+
+// a builds the shortest sound history: two sends, one poll, the log that holds both.
+func sound() *History {
+	return &History{
+		Partitions: []Partition{{Topic: "t"}},
+		Deleted:    []bool{false},
+		Logs:       []Log{{Start: 0, End: 2, Records: []Seen{{0, 0xa}, {1, 0xb}}}},
+		Sends: []Send{
+			{Digest: 0xa, Invoke: 1, Return: 2, Outcome: OK, Offset: 0, Acks: -1},
+			{Digest: 0xb, Invoke: 3, Return: 4, Outcome: OK, Offset: 1, Acks: -1},
+		},
+		Polls:       []Poll{{Client: 9, Invoke: 5, Return: 6, From: 0, HighWatermark: 2, Records: []Seen{{0, 0xa}, {1, 0xb}}}},
+		Final:       true,
+		FinalClient: 9,
+	}
+}
+
+// Every rule of the checker is shown a history that breaks just it.
+func TestEachAnomalyIsNamed(t *testing.T) {
+	for _, c := range []struct {
+		want  string // "" for none
+		spoil func(h *History)
+	}{
+		{"", func(h *History) {}},
+		{"I4", func(h *History) {
+			h.Logs[0].Records = h.Logs[0].Records[:1]
+			h.Polls[0].Records = h.Polls[0].Records[:1]
+		}},
+		{"", func(h *History) {
+			h.Logs[0].Records = h.Logs[0].Records[:1]
+			h.Cuts = []Cut{{At: 7, Offset: 1}}
+		}},
+		{"I4", func(h *History) {
+			h.Logs[0].Records = h.Logs[0].Records[:1]
+			h.Cuts = []Cut{{At: 7, Offset: 1}}
+			h.Sends[1].Synced = true
+		}},
+		{"I4", func(h *History) {
+			// The power failed before the value was sent: that explains nothing.
+			h.Logs[0].Records = h.Logs[0].Records[:1]
+			h.Polls[0].Records = h.Polls[0].Records[:1]
+			h.Cuts = []Cut{{At: 2, Offset: 1}}
+		}},
+		{"I5", func(h *History) {
+			h.Logs[0].Records = h.Logs[0].Records[:1]
+			h.Cuts = []Cut{{At: 7, Offset: 1}}
+			h.Polls[0].Synced = true
+		}},
+		{"duplicate", func(h *History) {
+			h.Logs[0] = Log{End: 3, Records: []Seen{{0, 0xa}, {1, 0xb}, {2, 0xb}}}
+			h.Polls[0].Records = append(h.Polls[0].Records, Seen{2, 0xb})
+		}},
+		{"G1a", func(h *History) { h.Sends[0].Outcome = Failed }},
+		{"inconsistent-offsets", func(h *History) { h.Sends[0].Offset = 1 }},
+		{"nonmonotonic-send", func(h *History) {
+			h.Sends[0].Invoke, h.Sends[0].Return, h.Sends[1].Invoke, h.Sends[1].Return = 3, 4, 1, 2
+		}},
+		{"", func(h *History) { h.Sends[1].Invoke = 2 }},
+		{"int-poll-skip", func(h *History) {
+			h.Polls = append(h.Polls, Poll{Client: 1, Invoke: 5, Return: 6, From: 0, HighWatermark: 2, Records: []Seen{{1, 0xb}}})
+		}},
+		{"int-nonmonotonic-poll", func(h *History) {
+			h.Polls = append(h.Polls, Poll{Client: 1, Invoke: 5, Return: 6, From: 1, HighWatermark: 2, Records: []Seen{{0, 0xa}}})
+		}},
+		{"poll-skip", func(h *History) {
+			h.Polls = append(h.Polls, Poll{Client: 1, Invoke: 5, Return: 6, From: 0, HighWatermark: 2},
+				Poll{Client: 1, Invoke: 7, Return: 8, From: 1, HighWatermark: 2, Records: []Seen{{1, 0xb}}})
+		}},
+		{"I5", func(h *History) {
+			h.Polls = append(h.Polls, Poll{Client: 1, Invoke: 5, Return: 6, From: 1, HighWatermark: 2, Records: []Seen{{1, 0xc}}})
+		}},
+		{"I6", func(h *History) {
+			h.Polls = append(h.Polls, Poll{Client: 1, Invoke: 7, Return: 8, From: 1, HighWatermark: 1})
+		}},
+		{"I14", func(h *History) {
+			h.Polls = append(h.Polls, Poll{Client: 1, Invoke: 7, Return: 8, From: 1, HighWatermark: 2, LogStart: 3})
+		}},
+		{"unseen", func(h *History) { h.Polls[0].Records = h.Polls[0].Records[:1] }},
+		{"I4", func(h *History) {
+			// A prefix is gone that nobody asked to remove.
+			h.Logs[0] = Log{Start: 1, End: 2, Records: []Seen{{1, 0xb}}}
+		}},
+		{"", func(h *History) {
+			h.Logs[0] = Log{Start: 1, End: 2, Records: []Seen{{1, 0xb}}}
+			h.Removals = []Removal{{Before: 1}}
+		}},
+	} {
+		h := sound()
+		c.spoil(h)
+		v := h.Check()
+		var got []string
+		for _, x := range v.Violations {
+			got = append(got, x.Invariant)
+		}
+		if c.want == "" && len(got) > 0 || c.want != "" && !slices.Contains(got, c.want) {
+			t.Errorf("want %q, got %v", c.want, v.Violations)
+		}
+	}
+}

@@ -1,0 +1,151 @@
+package history
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+
+	"seedlog/checker"
+)
+
+type judge struct {
+	h *History
+	v *checker.Verdict
+	// offsets holds where each digest is stored in the final logs.
+	offsets []map[uint64]int64
+	cuts    [][]Cut
+}
+
+func newJudge(h *History, v *checker.Verdict) *judge {
+	j := &judge{h: h, v: v, offsets: make([]map[uint64]int64, len(h.Partitions)), cuts: make([][]Cut, len(h.Partitions))}
+	for _, c := range h.Cuts {
+		j.cuts[c.Partition] = append(j.cuts[c.Partition], c)
+	}
+	for p := range h.Partitions {
+		slices.SortFunc(j.cuts[p], func(a, b Cut) int { return cmp.Compare(a.At, b.At) })
+		j.offsets[p] = make(map[uint64]int64, len(h.Logs[p].Records))
+		for _, r := range h.Logs[p].Records {
+			if at, twice := j.offsets[p][r.Digest]; twice {
+				v.Failf("duplicate", j.where(p), "value %016x is stored at %d and at %d", r.Digest, at, r.Offset)
+				continue
+			}
+			j.offsets[p][r.Digest] = r.Offset
+		}
+	}
+	return j
+}
+
+func (j *judge) where(p int) string {
+	return fmt.Sprintf("%s-%d", j.h.Partitions[p].Topic, j.h.Partitions[p].Index)
+}
+
+// lost reports whether a power loss after the stamp lawfully took the offset.
+func (j *judge) lost(p int, off int64, since Stamp) bool {
+	for _, c := range j.cuts[p] {
+		if c.At > since && off >= c.Offset {
+			return true
+		}
+	}
+	return false
+}
+
+// removed reports whether the offset lies below the log's start, lawfully.
+func (j *judge) removed(p int, off int64) bool {
+	if off >= j.h.Logs[p].Start {
+		return false
+	}
+	if j.h.Retention {
+		return true
+	}
+	for _, r := range j.h.Removals {
+		if r.Partition == p && off < r.Before {
+			return true
+		}
+	}
+	return false
+}
+
+// sends is I4 and G1a: an acknowledged value stands at its offset until it is lawfully gone;
+// a definitely failed one is nowhere. At most one offset is acknowledged to one value.
+func (j *judge) sends() {
+	type slot struct {
+		p   int
+		off int64
+	}
+	acked := make(map[slot]*Send)
+	for i := range j.h.Sends {
+		s := &j.h.Sends[i]
+		if j.h.Deleted[s.Partition] {
+			continue
+		}
+		at, stored := j.offsets[s.Partition][s.Digest]
+		switch s.Outcome {
+		case Failed:
+			if stored {
+				j.v.Failf("G1a", j.where(s.Partition), "value %016x of client %d definitely failed and is stored at %d", s.Digest, s.Client, at)
+			}
+		case OK:
+			if s.Offset < 0 {
+				continue // acks=0: nothing was promised
+			}
+			j.acked(s, at, stored)
+			k := slot{s.Partition, s.Offset}
+			if o := acked[k]; o != nil && o.Digest != s.Digest && !j.lost(s.Partition, s.Offset, min(o.Invoke, s.Invoke)) {
+				j.v.Failf("inconsistent-offsets", j.where(s.Partition), "offset %d was acknowledged to %016x and to %016x", s.Offset, o.Digest, s.Digest)
+			}
+			acked[k] = s
+		}
+	}
+}
+
+func (j *judge) acked(s *Send, at int64, stored bool) {
+	where := j.where(s.Partition)
+	switch {
+	case stored && at == s.Offset:
+	case stored:
+		// It may stand elsewhere only if the acknowledged place was lost and a retry wrote it again.
+		if !j.lost(s.Partition, s.Offset, s.Invoke) {
+			j.v.Failf("I4", where, "value %016x was acknowledged at %d and is stored at %d", s.Digest, s.Offset, at)
+		}
+	case j.removed(s.Partition, s.Offset):
+	case j.lost(s.Partition, s.Offset, s.Invoke):
+		if s.Synced {
+			j.v.Failf("I4", where, "value %016x was acknowledged as synced at %d, and a power loss took it", s.Digest, s.Offset)
+		}
+	default:
+		j.v.Failf("I4", where, "value %016x of client %d was acknowledged at %d (events %d-%d) and is gone; the log is [%d, %d)",
+			s.Digest, s.Client, s.Offset, s.Invoke, s.Return, j.h.Logs[s.Partition].Start, j.h.Logs[s.Partition].End)
+	}
+}
+
+// order: ack(a) before invoke(b) means offset(a) < offset(b), by a sweep over stamps.
+func (j *judge) order() {
+	for p := range j.h.Partitions {
+		if j.h.Deleted[p] {
+			continue
+		}
+		var kept []*Send
+		for i := range j.h.Sends {
+			s := &j.h.Sends[i]
+			if s.Partition == p && s.Outcome == OK && s.Offset >= 0 && !j.lost(p, s.Offset, s.Invoke) {
+				kept = append(kept, s)
+			}
+		}
+		byReturn := slices.Clone(kept)
+		slices.SortStableFunc(byReturn, func(a, b *Send) int { return cmp.Compare(a.Return, b.Return) })
+		slices.SortStableFunc(kept, func(a, b *Send) int { return cmp.Compare(a.Invoke, b.Invoke) })
+		var highest *Send
+		for k, next := 0, 0; k < len(kept); k++ {
+			for next < len(byReturn) && byReturn[next].Return < kept[k].Invoke {
+				if highest == nil || byReturn[next].Offset > highest.Offset {
+					highest = byReturn[next]
+				}
+				next++
+			}
+			if b := kept[k]; highest != nil && highest.Offset >= b.Offset && highest.Digest != b.Digest {
+				j.v.Failf("nonmonotonic-send", j.where(p), "value %016x was acknowledged at %d (event %d) before %016x was sent (event %d), which got %d",
+					highest.Digest, highest.Offset, highest.Return, b.Digest, b.Invoke, b.Offset)
+			}
+		}
+	}
+}

@@ -1,0 +1,143 @@
+package history
+
+import (
+	"cmp"
+	"slices"
+)
+
+// polls is I5 and I29: what was read is what is stored there, unless it is lawfully gone; a
+// poll has no holes, begins at or after what was asked for, and goes on where the last one of
+// the same client ended.
+func (j *judge) polls() {
+	next := make(map[[2]int]int64)
+	type seen struct {
+		digest uint64
+		at     Stamp
+	}
+	first := make([]map[int64]seen, len(j.h.Partitions))
+	for p := range first {
+		first[p] = make(map[int64]seen)
+	}
+	for i := range j.h.Polls {
+		q := &j.h.Polls[i]
+		p := q.Partition
+		if j.h.Deleted[p] {
+			continue
+		}
+		where := j.where(p)
+		key := [2]int{q.Client, p}
+		if want, ok := next[key]; ok && !q.Seek && q.From != want && !j.cutSince(p, q.Invoke) {
+			j.v.Failf("poll-skip", where, "client %d read up to %d and asked for %d", q.Client, want, q.From)
+		}
+		next[key] = q.From
+		for k, r := range q.Records {
+			expect := q.From
+			if k > 0 {
+				expect = q.Records[k-1].Offset + 1
+			}
+			if r.Offset < expect {
+				j.v.Failf("int-nonmonotonic-poll", where, "client %d asked for %d and read %d after %d", q.Client, q.From, r.Offset, expect-1)
+			} else if r.Offset > expect {
+				j.v.Failf("int-poll-skip", where, "client %d asked for %d and read %d where %d was next", q.Client, q.From, r.Offset, expect)
+			}
+			next[key] = r.Offset + 1
+			j.read(q, r)
+			if o, ok := first[p][r.Offset]; ok && o.digest != r.Digest && !j.lost(p, r.Offset, o.at) {
+				j.v.Failf("inconsistent-offsets", where, "offset %d was read as %016x and as %016x", r.Offset, o.digest, r.Digest)
+			}
+			first[p][r.Offset] = seen{r.Digest, q.Invoke}
+		}
+	}
+}
+
+func (j *judge) cutSince(p int, before Stamp) bool {
+	return slices.ContainsFunc(j.cuts[p], func(c Cut) bool { return c.At < before })
+}
+
+func (j *judge) read(q *Poll, r Seen) {
+	p := q.Partition
+	if final, ok := j.h.Logs[p].At(r.Offset); ok && final.Digest == r.Digest {
+		return
+	} else if j.lost(p, r.Offset, q.Invoke) {
+		if q.Synced {
+			j.v.Failf("I5", j.where(p), "client %d read %016x at %d of a log that shows only what is synced, and a power loss took it", q.Client, r.Digest, r.Offset)
+		}
+		return
+	} else if !ok && j.removed(p, r.Offset) {
+		return
+	} else if ok {
+		j.v.Failf("I5", j.where(p), "client %d read %016x at %d, where %016x is stored", q.Client, r.Digest, r.Offset, final.Digest)
+	} else {
+		j.v.Failf("I5", j.where(p), "client %d read %016x at %d, which is gone; the log is [%d, %d)", q.Client, r.Digest, r.Offset, j.h.Logs[p].Start, j.h.Logs[p].End)
+	}
+}
+
+// watermarks is I6 and I14 as clients see them: the high watermark and the log start of
+// answers that follow one another in real time never go back; only a power loss may lower a
+// high watermark.
+func (j *judge) watermarks() {
+	for p := range j.h.Partitions {
+		var polls []*Poll
+		for i := range j.h.Polls {
+			if q := &j.h.Polls[i]; q.Partition == p && q.HighWatermark >= 0 {
+				polls = append(polls, q)
+			}
+		}
+		byReturn := slices.Clone(polls)
+		slices.SortStableFunc(byReturn, func(a, b *Poll) int { return cmp.Compare(a.Return, b.Return) })
+		slices.SortStableFunc(polls, func(a, b *Poll) int { return cmp.Compare(a.Invoke, b.Invoke) })
+		var high, start *Poll
+		next := 0
+		for _, b := range polls {
+			for next < len(byReturn) && byReturn[next].Return < b.Invoke {
+				a := byReturn[next]
+				if high == nil || a.HighWatermark > high.HighWatermark || j.cutBetween(p, high.Invoke, a.Return) {
+					high = a
+				}
+				if start == nil || a.LogStart > start.LogStart || j.cutBetween(p, start.Invoke, a.Return) {
+					start = a
+				}
+				next++
+			}
+			if high != nil && b.HighWatermark < high.HighWatermark && !j.cutBetween(p, high.Invoke, b.Return) {
+				j.v.Failf("I6", j.where(p), "the high watermark %d (event %d) was %d before (event %d)", b.HighWatermark, b.Return, high.HighWatermark, high.Return)
+			}
+			if start != nil && b.LogStart < start.LogStart && !j.cutBetween(p, start.Invoke, b.Return) {
+				j.v.Failf("I24", j.where(p), "the log start %d (event %d) was %d before (event %d)", b.LogStart, b.Return, start.LogStart, start.Return)
+			}
+			if b.LogStart > b.HighWatermark {
+				j.v.Failf("I14", j.where(p), "log start %d lies above the high watermark %d", b.LogStart, b.HighWatermark)
+			}
+		}
+	}
+}
+
+func (j *judge) cutBetween(p int, from, to Stamp) bool {
+	return slices.ContainsFunc(j.cuts[p], func(c Cut) bool { return c.At > from && c.At < to })
+}
+
+// unseen: in the end every stored record was read by the final reader, and nothing else.
+func (j *judge) unseen() {
+	if !j.h.Final {
+		return
+	}
+	for p := range j.h.Partitions {
+		if j.h.Deleted[p] {
+			continue
+		}
+		read := make(map[int64]bool)
+		for i := range j.h.Polls {
+			if q := &j.h.Polls[i]; q.Partition == p && q.Client == j.h.FinalClient {
+				for _, r := range q.Records {
+					read[r.Offset] = true
+				}
+			}
+		}
+		for _, r := range j.h.Logs[p].Records {
+			if r.Offset >= j.h.Logs[p].Start && !read[r.Offset] {
+				j.v.Failf("unseen", j.where(p), "value %016x is stored at %d and the final reader never saw it", r.Digest, r.Offset)
+				break
+			}
+		}
+	}
+}

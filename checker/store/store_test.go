@@ -1,0 +1,126 @@
+package store
+
+import (
+	"encoding/binary"
+	"fmt"
+	"hash/crc32"
+	"slices"
+	"strings"
+	"testing"
+
+	"seedlog/checker"
+)
+
+// batch builds a batch of n empty records by hand.
+func batch(base int64, n int, epoch int32, pid int64, seq int32) []byte {
+	var body []byte
+	for i := range n {
+		rec := binary.AppendVarint([]byte{0}, 0) // attributes, timestamp delta
+		rec = binary.AppendVarint(rec, int64(i)) // offset delta
+		rec = append(rec, 1, 1)                  // null key, null value
+		rec = binary.AppendVarint(rec, 0)        // headers
+		body = binary.AppendVarint(body, int64(len(rec)))
+		body = append(body, rec...)
+	}
+	be := binary.BigEndian
+	b := make([]byte, headerBytes)
+	be.PutUint64(b, uint64(base))
+	be.PutUint32(b[8:], uint32(headerBytes-12+len(body)))
+	be.PutUint32(b[12:], uint32(epoch))
+	b[16] = 2
+	be.PutUint32(b[23:], uint32(n-1))
+	be.PutUint64(b[27:], 1000)
+	be.PutUint64(b[35:], 1000)
+	be.PutUint64(b[43:], uint64(pid))
+	be.PutUint32(b[53:], uint32(seq))
+	be.PutUint32(b[57:], uint32(n))
+	b = append(b, body...)
+	be.PutUint32(b[17:], crc32.Checksum(b[21:], castagnoli))
+	return b
+}
+
+const headerBytes = 61
+
+func logName(base int64, ext string) string { return fmt.Sprintf("%020d.%s", base, ext) }
+
+func join(parts ...[]byte) []byte { return slices.Concat(parts...) }
+
+func verdict(t *testing.T, files []File, o Options) checker.Verdict {
+	t.Helper()
+	p, v := Parse("t-0", files)
+	v.Merge(p.Check(o))
+	return v
+}
+
+func entry8(rel, pos uint32) []byte {
+	return binary.BigEndian.AppendUint32(binary.BigEndian.AppendUint32(nil, rel), pos)
+}
+
+func sound() []File {
+	b0, b1, b2 := batch(0, 2, 0, 7, 0), batch(2, 3, 0, 7, 2), batch(5, 1, 3, 7, 5)
+	return []File{
+		{logName(0, "log"), join(b0, b1)},
+		{logName(0, "index"), entry8(4, uint32(len(b0)))},
+		{logName(0, "timeindex"), nil},
+		{logName(5, "log"), b2},
+		{logName(5, "index"), make([]byte, 64)},
+		{"leader-epoch-checkpoint", []byte("0\n2\n0 0\n3 5\n")},
+	}
+}
+
+func TestEachStoredFaultIsNamed(t *testing.T) {
+	for _, c := range []struct {
+		want  string
+		spoil func(f []File) []File
+	}{
+		{"", func(f []File) []File { return f }},
+		{"I11", func(f []File) []File { f[0].Data[70] ^= 1; return f }},
+		{"I11", func(f []File) []File { f[3].Name = logName(6, "log"); return f }},
+		{"I11", func(f []File) []File { f[3].Data = batch(6, 1, 3, 7, 5); return f }},
+		{"I12", func(f []File) []File { f[5].Data = []byte("0\n1\n0 0\n"); return f }},
+		{"I12", func(f []File) []File { f[5].Data = []byte("0\n2\n0 0\n3 4\n"); return f }},
+		{"I12", func(f []File) []File { f[5].Data = []byte("0\n2\n3 0\n3 5\n"); return f }},
+		{"I12", func(f []File) []File { f[5].Data = []byte("0\n9\n0 0\n"); return f }},
+		{"I13", func(f []File) []File { f[1].Data = entry8(4, 1); return f }},
+		{"I13", func(f []File) []File { f[1].Data = nil; return f }},
+		{"I13", func(f []File) []File { return slices.Delete(f, 1, 2) }},
+		{"I18", func(f []File) []File { f[3].Data = batch(5, 1, 3, 7, 6); return f }},
+		{"I18", func(f []File) []File { f[3].Data = batch(5, 1, 3, 7, 2); return f }},
+		{"I17", func(f []File) []File { return append(f, File{logName(5, "snapshot"), []byte("short")}) }},
+		{"I13", func(f []File) []File {
+			f[2].Data = append(binary.BigEndian.AppendUint64(nil, 999), 0, 0, 0, 1)
+			return f
+		}},
+	} {
+		v := verdict(t, c.spoil(sound()), Options{IndexIntervalBytes: 50})
+		var got []string
+		for _, x := range v.Violations {
+			got = append(got, x.Invariant)
+		}
+		if c.want == "" && len(got) > 0 || c.want != "" && !slices.Contains(got, c.want) {
+			t.Errorf("want %q, got %v", c.want, v.Violations)
+		}
+	}
+}
+
+func TestRecoveryKeepsThePrefixAndOnlyThePrefix(t *testing.T) {
+	before, _ := Parse("t-0", []File{{logName(0, "log"), join(batch(0, 2, 0, -1, -1), batch(2, 1, 0, -1, -1), []byte("torn"))}})
+	r := before.Recover(0, false)
+	if r.LogEndOffset != 3 || r.Corrupt != "" {
+		t.Fatalf("%+v", r)
+	}
+	ok, _ := Parse("t-0", []File{{logName(0, "log"), join(batch(0, 2, 0, -1, -1), batch(2, 1, 0, -1, -1), batch(3, 1, 1, -1, -1))}})
+	if v := r.CheckRecovered(ok); !v.OK() {
+		t.Error(v.Violations)
+	}
+	short, _ := Parse("t-0", []File{{logName(0, "log"), batch(0, 2, 0, -1, -1)}})
+	if v := r.CheckRecovered(short); v.OK() || v.Violations[0].Invariant != "I16" {
+		t.Errorf("a cut too deep was accepted: %v", v.Violations)
+	}
+	if r := before.Recover(9, false); !strings.Contains(r.Corrupt, "below the recovery point 9") {
+		t.Errorf("damage below the recovery point: %+v", r)
+	}
+	if r := before.Recover(0, true); r.Corrupt == "" {
+		t.Error("a torn tail under a clean marker is damage")
+	}
+}
