@@ -1,0 +1,126 @@
+package meta
+
+import "fmt"
+
+// Names of Kafka's features.
+const (
+	MetadataVersionFeature    = "metadata.version"
+	KRaftVersionFeature       = "kraft.version"
+	TransactionVersionFeature = "transaction.version"
+	GroupVersionFeature       = "group.version"
+	ELRVersionFeature         = "eligible.leader.replicas.version"
+	ShareVersionFeature       = "share.version"
+	StreamsVersionFeature     = "streams.version"
+)
+
+// Levels of metadata.version. 4.1 reads up to 27.
+const (
+	MetadataVersion39IV0 = 21 // the oldest that kraft.version 1 works with
+	MetadataVersion40IV1 = 23 // eligible leader replicas
+	MetadataVersion40IV3 = 25 // the newest of Kafka 4.0
+	MetadataVersion41IV1 = 27 // the newest of Kafka 4.1
+
+	// DefaultMetadataVersion is what a new directory finalizes: Kafka 4.0 and later read it.
+	DefaultMetadataVersion = MetadataVersion40IV3
+	// DefaultELRVersion is what a new directory finalizes for eligible leader replicas, as
+	// Kafka 4.1 does for new clusters.
+	DefaultELRVersion = 1
+	// KRaftVersion is what a new directory finalizes: dynamic voters (KIP-853). It stands in
+	// a control record of the log, not in a FeatureLevelRecord.
+	KRaftVersion = 1
+)
+
+// supported is what this build serves in full; a level that is not served is not listed.
+var supported = [...]FeatureRange{
+	{ELRVersionFeature, 0, 1},
+	{GroupVersionFeature, 0, 0},
+	{KRaftVersionFeature, 0, 1},
+	{MetadataVersionFeature, MetadataVersion39IV0, MetadataVersion41IV1},
+	{ShareVersionFeature, 0, 0},
+	{StreamsVersionFeature, 0, 0},
+	{TransactionVersionFeature, 0, 0},
+}
+
+// SupportedFeatures lists the levels that this build serves, in the order of names.
+func SupportedFeatures() []FeatureRange { return append([]FeatureRange(nil), supported[:]...) }
+
+// CheckServed returns an error for the first thing in the image that this build would have
+// to serve and does not. A node that finds one must not start: it would strip what it does
+// not know, or answer as if it were not there.
+func (i *Image) CheckServed() error {
+	for name, level := range i.features.all() {
+		if err := CheckFeature(name, level); err != nil {
+			return err
+		}
+	}
+	for r := range i.configs.all() {
+		if r.Type != TopicResource {
+			continue
+		}
+		if v, _ := i.Config(r.Type, r.Name).Get("remote.storage.enable"); v == "true" {
+			return fmt.Errorf("topic %s has remote.storage.enable=true, which this version does not serve", r.Name)
+		}
+	}
+	return nil
+}
+
+// CheckFeature returns an error if a finalized level of a feature is not served.
+func CheckFeature(name string, level int16) error {
+	for _, f := range supported {
+		if f.Name != name {
+			continue
+		}
+		if level < f.Min || level > f.Max {
+			return fmt.Errorf("feature %s is finalized at level %d; this version serves %d to %d", name, level, f.Min, f.Max)
+		}
+		return nil
+	}
+	if level == 0 {
+		return nil
+	}
+	return fmt.Errorf("feature %s is finalized at level %d and unknown to this version", name, level)
+}
+
+// BootstrapRecords are the records that a new cluster begins with.
+func BootstrapRecords() []Record {
+	return []Record{
+		{0, &FeatureLevelRecord{Name: MetadataVersionFeature, FeatureLevel: DefaultMetadataVersion}},
+		{0, &FeatureLevelRecord{Name: ELRVersionFeature, FeatureLevel: DefaultELRVersion}},
+	}
+}
+
+// RegisterBrokerVersion is the schema version that a finalized metadata.version asks for.
+func RegisterBrokerVersion(metadataVersion int16) int16 {
+	switch {
+	case metadataVersion >= 17: // 3.7-IV2: directories
+		return 3
+	case metadataVersion >= 8: // 3.4-IV0: ZooKeeper migration
+		return 2
+	case metadataVersion >= 7: // 3.3-IV3: controlled shutdown
+		return 1
+	}
+	return 0
+}
+
+// BrokerRegistrationChangeVersion is the schema version for a finalized metadata.version.
+func BrokerRegistrationChangeVersion(metadataVersion int16) int16 {
+	switch {
+	case metadataVersion >= 17:
+		return 2
+	case metadataVersion >= 7:
+		return 1
+	}
+	return 0
+}
+
+// PartitionVersion is the schema version of PartitionRecord and PartitionChangeRecord for
+// a finalized metadata.version.
+func PartitionVersion(metadataVersion int16) int16 {
+	switch {
+	case metadataVersion >= MetadataVersion40IV1:
+		return 2
+	case metadataVersion >= 17:
+		return 1
+	}
+	return 0
+}
