@@ -3,7 +3,9 @@
 // A write may arrive in pieces, late, or never. A connection may die with the tail of what
 // was written lost, be half-open, be slow one way. Nothing here says that a byte arrived.
 //
-// Each connection is read by one task and written by one task at a time.
+// Each connection is read by one task and written by one task at a time. Closing wakes
+// whoever waits; that the group of a waiting task stops does not, for a thread in the kernel
+// would not hear of it: whoever stops a group closes its listeners and connections.
 package net
 
 import (
