@@ -63,6 +63,17 @@ func (g *Gate) Leave(t *T) {
 	g.mu.Unlock()
 }
 
+// Waiting is the number of tasks that wait for their turn.
+func (g *Gate) Waiting() int {
+	n := 0
+	g.mu.Lock()
+	for t := g.waiters.head; t != nil; t = t.next {
+		n++
+	}
+	g.mu.Unlock()
+	return n
+}
+
 // Held reports whether t holds the gate.
 func (g *Gate) Held(t *T) bool {
 	g.mu.Lock()
