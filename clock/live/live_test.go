@@ -5,11 +5,15 @@ import (
 	"testing"
 	"time"
 
+	"go.uber.org/goleak"
+
 	"seedlog/clock"
 	"seedlog/clock/live"
 	"seedlog/clock/task"
 	"seedlog/clock/task/tasktest"
 )
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 func TestConformance(t *testing.T) {
 	tasktest.Run(t, func(t *testing.T, fn func(t *task.T)) { live.Main(live.New(live.Options{}), fn) })

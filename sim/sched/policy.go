@@ -69,11 +69,12 @@ func (s *Scheduler) ready(p *proc, why reason) {
 	s.enqueue(p)
 }
 
-// hold keeps p from running for a time of which twice as long is half as likely.
+// hold keeps p from running for a time of which four times as long is half as likely: five
+// microseconds or more, and seconds once in some hundred times.
 func (s *Scheduler) hold(p *proc) {
 	r := s.rng.Uint64()
-	scale := int64(5_000) << min(bits.TrailingZeros32(uint32(r)), 24)
-	ns := min(scale+int64(r>>32)*scale>>32, s.cfg.HoldMaxNs)
+	scale := int64(5_000) << (2 * min(bits.TrailingZeros32(uint32(r)), 10))
+	ns := min(scale+int64(r>>40)*(3*scale>>24), s.cfg.HoldMaxNs)
 	p.state = held
 	s.log.Add(trace.Hold, p.id, uint64(ns), 0)
 	s.heap.push(s.now+instant(ns), &p.ev)

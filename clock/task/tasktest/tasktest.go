@@ -88,14 +88,14 @@ func pause(t *task.T, d time.Duration) {
 func wakeBeforePark(s suite, t *task.T) {
 	t.Wake()
 	s.check(t.Park(in(t, long)) == task.Woken, "the park did not return the wake")
-	other := false
+	var other task.Int64
 	together(t, func(t *task.T) {
 		me := t
 		t.Group().Go("waker", func(*task.T) {
-			other = true
+			other.Store(1)
 			me.Wake()
 		})
-		for !other {
+		for other.Load() == 0 {
 			t.Park(clock.Never)
 		}
 	})
