@@ -51,6 +51,7 @@ func (s *Shard) sync(c Sync) {
 		}
 	default:
 		s.synced(g, m.id)
+		s.touch(g, m)
 		s.reply(c.Ticket, g.syncResponse(m, req.Version))
 	}
 }
