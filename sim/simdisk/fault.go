@@ -164,6 +164,8 @@ type Damage struct {
 	Off   int64
 	Len   int64
 	Seen  bool // a read returned some of it
+
+	twin *Damage // of a misdirected write: the place that it missed
 }
 
 // Damages lists all damage ever done, in order. Some may be overwritten or removed since.
@@ -176,9 +178,11 @@ func (d *Disk) Damages() []Damage {
 }
 
 func (d *Disk) sawDamage(s *sector) {
-	if !s.bad.Seen {
-		s.bad.Seen = true
-		d.effective(s.bad.Fault)
+	if x := s.bad; !x.Seen {
+		x.Seen = true
+		if x.twin == nil || !x.twin.Seen { // one write, one effect
+			d.effective(x.Fault)
+		}
 	}
 	s.bad = nil
 }
@@ -256,11 +260,13 @@ func (d *Disk) misdirect(n *inode, path string, p []byte, off int64) {
 		return
 	}
 	at := r.Int64N(victim.size) / sectorSize * sectorSize
-	if victim == n && at == off/sectorSize*sectorSize {
-		return // it would have hit where it should not: then it is only lost
-	}
 	p = p[:min(int64(len(p)), victim.size-at)]
-	victim.poke(d, p, at, d.hurt(Misdirected, where, at, int64(len(p))))
+	if victim == n && at < off+missing.Len && off < at+int64(len(p)) {
+		return // it would have hit a part of where it belongs: let it be lost
+	}
+	hit := d.hurt(Misdirected, where, at, int64(len(p)))
+	hit.twin, missing.twin = missing, hit
+	victim.poke(d, p, at, hit)
 }
 
 // slowness is the time a fault adds to a call.

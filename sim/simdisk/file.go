@@ -256,6 +256,16 @@ func (f *file) PunchHole(t *task.T, off, n int64) error {
 // Range implements disk.File.
 func (f *file) Range(off, n int64) *disk.Range { return f.pins.New(f, off, n) }
 
+// Peek copies what a reader of the page cache sees now, and returns how many bytes there are.
+// It does not wait. The simulated network binds the bytes of a file range with it once more
+// when they are delivered, for a real socket refers to the pages.
+func (f *file) Peek(p []byte, off int64) int {
+	if f.m.dead || f.pins.Closed() {
+		return 0
+	}
+	return f.n.read(f.m.d, p, off)
+}
+
 // Close implements disk.File.
 func (f *file) Close(t *task.T) error {
 	c, err := f.begin(t, OpMeta, "close", 0)
