@@ -78,7 +78,7 @@ func refused(e *env, t *task.T) error {
 	}
 	addr := ln.Addr()
 	ln.Close()
-	c, err := e.Client.Dial(t, addr, t.Now().Add(10*time.Second))
+	c, err := e.Client.Dial(t, addr, t.Now().Add(patience))
 	if err == nil {
 		c.Close()
 	}

@@ -19,6 +19,9 @@ import (
 	"seedlog/net"
 )
 
+// patience is longer than anything here takes, on a slow simulated network too.
+const patience = 10 * time.Minute
+
 // World is where one case runs.
 type World struct {
 	// Run runs fn as a task and returns when it and all it started have ended.
@@ -125,7 +128,7 @@ func (e *env) connectTo(t *task.T, ln net.Listener) (*pair, error) {
 	p := &pair{ln: ln}
 	var err, dialErr error
 	dial := e.start(t, "dial", func(t *task.T) {
-		p.client, dialErr = e.Client.Dial(t, ln.Addr(), t.Now().Add(10*time.Second))
+		p.client, dialErr = e.Client.Dial(t, ln.Addr(), t.Now().Add(patience))
 	})
 	p.server, err = ln.Accept(t)
 	dial.Wait(t)
@@ -153,7 +156,7 @@ func readAll(t *task.T, c net.Conn) ([]byte, error) {
 	var got []byte
 	buf := make([]byte, 32<<10)
 	for {
-		n, err := c.Read(t, buf, t.Now().Add(time.Minute))
+		n, err := c.Read(t, buf, t.Now().Add(patience))
 		got = append(got, buf[:n]...)
 		if err != nil {
 			return got, err
@@ -168,7 +171,7 @@ func readAll(t *task.T, c net.Conn) ([]byte, error) {
 func readFull(t *task.T, c net.Conn, n int) ([]byte, error) {
 	got := make([]byte, n)
 	for at := 0; at < n; {
-		m, err := c.Read(t, got[at:], t.Now().Add(time.Minute))
+		m, err := c.Read(t, got[at:], t.Now().Add(patience))
 		if err != nil {
 			return got[:at], fmt.Errorf("after %d of %d bytes: %w", at, n, err)
 		}
@@ -178,7 +181,7 @@ func readFull(t *task.T, c net.Conn, n int) ([]byte, error) {
 }
 
 func write(t *task.T, c net.Conn, b []byte) error {
-	return c.Write(t, []net.Part{{Bytes: b}}, t.Now().Add(time.Minute))
+	return c.Write(t, []net.Part{{Bytes: b}}, t.Now().Add(patience))
 }
 
 func same(what string, got, want []byte) error {
