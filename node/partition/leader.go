@@ -1,0 +1,219 @@
+package partition
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"seedlog/clock"
+)
+
+// Errors that a leader answers. They name the epochs or counts in their text.
+var (
+	// ErrFencedLeaderEpoch: the request names an older leadership.
+	ErrFencedLeaderEpoch = errors.New("fenced leader epoch")
+	// ErrUnknownLeaderEpoch: the request names a leadership this broker has not heard of.
+	ErrUnknownLeaderEpoch = errors.New("unknown leader epoch")
+	// ErrNotEnoughReplicas: acks=all and fewer in sync than min.insync.replicas.
+	ErrNotEnoughReplicas = errors.New("not enough in-sync replicas")
+)
+
+// Registration is what the metadata says about a partition.
+type Registration struct {
+	Leader         int32
+	LeaderEpoch    int32
+	PartitionEpoch int32
+	Replicas       []int32
+	ISR            []int32
+}
+
+// Leader is the state of the replica that leads a partition, for one leader epoch.
+type Leader struct {
+	self       int32
+	reg        Registration
+	proposed   []int32 // the ISR on its way to the controller, or nil
+	followers  []follower
+	epochStart int64
+	hw         int64
+}
+
+// follower is what the leader learned from a replica's fetches in this leader epoch.
+type follower struct {
+	id         int32
+	endOffset  int64
+	known      bool
+	caughtUpAt clock.Instant
+	// The leader's log end when this follower last asked, and when that was: a follower that
+	// now asks for that offset was caught up then.
+	lastLeaderEnd int64
+	lastFetchAt   clock.Instant
+}
+
+// NewLeader begins the leadership that reg gives to self, whose log ends at logEnd: the
+// epoch starts there. hw is the high watermark that the replica had.
+func NewLeader(self int32, reg Registration, logEnd, hw int64, now clock.Instant) *Leader {
+	l := &Leader{self: self, reg: reg, epochStart: logEnd, hw: hw}
+	l.setFollowers(now)
+	return l
+}
+
+func (l *Leader) setFollowers(now clock.Instant) {
+	old := l.followers
+	l.followers = nil
+	for _, id := range l.reg.Replicas {
+		if id == l.self {
+			continue
+		}
+		f := follower{id: id, caughtUpAt: now, lastFetchAt: now}
+		if i := slices.IndexFunc(old, func(o follower) bool { return o.id == id }); i >= 0 {
+			f = old[i]
+		}
+		l.followers = append(l.followers, f)
+	}
+}
+
+// Update takes over metadata of the same leader epoch: replicas or ISR changed. It reports
+// false, changing nothing, if reg is older than what is known.
+func (l *Leader) Update(reg Registration, now clock.Instant) bool {
+	if reg.LeaderEpoch != l.reg.LeaderEpoch || reg.PartitionEpoch < l.reg.PartitionEpoch {
+		return false
+	}
+	l.reg = reg
+	l.proposed = nil
+	l.setFollowers(now)
+	return true
+}
+
+// LeaderEpoch is the epoch of this leadership.
+func (l *Leader) LeaderEpoch() int32 { return l.reg.LeaderEpoch }
+
+// Registration is the metadata that the leadership is based on.
+func (l *Leader) Registration() Registration { return l.reg }
+
+// EpochStart is the log end with which the epoch began.
+func (l *Leader) EpochStart() int64 { return l.epochStart }
+
+// HighWatermark is the offset below which everything is committed.
+func (l *Leader) HighWatermark() int64 { return l.hw }
+
+// Propose notes the ISR that is sent to the controller; from now on, and until Update, both
+// sets count.
+func (l *Leader) Propose(isr []int32) { l.proposed = slices.Clone(isr) }
+
+// MaximalISR is every replica that either set names.
+func (l *Leader) MaximalISR() []int32 {
+	both := slices.Clone(l.reg.ISR)
+	for _, id := range l.proposed {
+		if !slices.Contains(both, id) {
+			both = append(both, id)
+		}
+	}
+	return both
+}
+
+// AdvanceHighWatermark moves the high watermark as far as the rule of the package comment
+// allows, given the leader's own end (its synced end where only that counts), and reports
+// whether it moved.
+func (l *Leader) AdvanceHighWatermark(ownEnd int64, minInSync int) (int64, bool) {
+	if len(l.reg.ISR) < l.minInSync(minInSync) {
+		return l.hw, false
+	}
+	least := ownEnd
+	for _, f := range l.followers {
+		if !l.inMaximalISR(f.id) {
+			continue
+		}
+		if !f.known {
+			return l.hw, false
+		}
+		least = min(least, f.endOffset)
+	}
+	if least <= l.hw {
+		return l.hw, false
+	}
+	l.hw = least
+	return l.hw, true
+}
+
+func (l *Leader) inMaximalISR(id int32) bool {
+	return slices.Contains(l.reg.ISR, id) || slices.Contains(l.proposed, id)
+}
+
+// minInSync is min(min.insync.replicas, replication factor).
+func (l *Leader) minInSync(configured int) int { return min(configured, len(l.reg.Replicas)) }
+
+// FollowerFetched notes that a follower asked for endOffset, having everything below it.
+func (l *Leader) FollowerFetched(id int32, endOffset, leaderEnd int64, now clock.Instant) bool {
+	i := slices.IndexFunc(l.followers, func(f follower) bool { return f.id == id })
+	if i < 0 {
+		return false
+	}
+	f := &l.followers[i]
+	switch {
+	case endOffset >= leaderEnd:
+		f.caughtUpAt = now
+	case endOffset >= f.lastLeaderEnd:
+		f.caughtUpAt = max(f.caughtUpAt, f.lastFetchAt)
+	}
+	f.endOffset, f.known = endOffset, true
+	f.lastLeaderEnd, f.lastFetchAt = leaderEnd, now
+	return true
+}
+
+// OutOfSync lists the members of the ISR that must leave it. A follower leaves the ISR when
+// it has not been caught up to the leader's log end for longer than replica.lag.time.max.ms;
+// how many messages it is behind does not matter.
+func (l *Leader) OutOfSync(leaderEnd int64, lagMax time.Duration, now clock.Instant) []int32 {
+	var out []int32
+	for _, f := range l.followers {
+		caughtUp := f.known && f.endOffset >= leaderEnd
+		if slices.Contains(l.reg.ISR, f.id) && !caughtUp && now.Sub(f.caughtUpAt) > lagMax {
+			out = append(out, f.id)
+		}
+	}
+	return out
+}
+
+// CanJoin tells whether a follower outside the ISR may be proposed for it: it has
+// everything committed and everything of before this epoch.
+func (l *Leader) CanJoin(id int32) bool {
+	for _, f := range l.followers {
+		if f.id == id {
+			return !l.inMaximalISR(id) && f.known && f.endOffset >= l.hw && f.endOffset >= l.epochStart
+		}
+	}
+	return false
+}
+
+// CheckEpoch compares the leader epoch that a request believes in; -1 believes nothing.
+func (l *Leader) CheckEpoch(current int32) error { return CheckEpoch(current, l.reg.LeaderEpoch) }
+
+// CheckEpoch compares the epoch that a request believes in with the one that is known.
+func CheckEpoch(current, known int32) error {
+	switch {
+	case current < 0 || current == known:
+		return nil
+	case current < known:
+		return fmt.Errorf("%w: request has %d, partition is at %d", ErrFencedLeaderEpoch, current, known)
+	default:
+		return fmt.Errorf("%w: request has %d, partition is at %d", ErrUnknownLeaderEpoch, current, known)
+	}
+}
+
+// CheckMinInSync refuses an acks=all append that could not be acknowledged.
+func (l *Leader) CheckMinInSync(configured int) error {
+	if need := l.minInSync(configured); len(l.reg.ISR) < need {
+		return fmt.Errorf("%w: %d in sync, %d required", ErrNotEnoughReplicas, len(l.reg.ISR), need)
+	}
+	return nil
+}
+
+// CommittedAndEnough tells the answer for an acks=all append that ends at required: not yet
+// (done is false), committed (nil), or committed by fewer replicas than required.
+func (l *Leader) CommittedAndEnough(required int64, configured int) (done bool, err error) {
+	if l.hw < required {
+		return false, nil
+	}
+	return true, l.CheckMinInSync(configured)
+}

@@ -1,0 +1,201 @@
+package partition
+
+import (
+	"errors"
+	"slices"
+	"testing"
+	"time"
+
+	"pgregory.net/rapid"
+
+	"seedlog/clock"
+)
+
+func three(isr ...int32) Registration {
+	return Registration{Leader: 1, LeaderEpoch: 5, PartitionEpoch: 9, Replicas: []int32{1, 2, 3}, ISR: isr}
+}
+
+// The worked example: leader at 5, followers at 5 and 4, high watermark 4.
+func TestHighWatermarkIsTheLeastEndOfTheISR(t *testing.T) {
+	l := NewLeader(1, three(1, 2, 3), 3, 3, 0)
+	l.FollowerFetched(2, 5, 5, 0)
+	if hw, moved := l.AdvanceHighWatermark(5, 1); moved || hw != 3 {
+		t.Fatalf("moved to %d before follower 3 was heard of", hw)
+	}
+	l.FollowerFetched(3, 4, 5, 0)
+	if hw, moved := l.AdvanceHighWatermark(5, 1); !moved || hw != 4 {
+		t.Fatalf("high watermark %d (moved %t), want 4", hw, moved)
+	}
+}
+
+func TestALoneReplicaCommitsWithItsOwnEnd(t *testing.T) {
+	l := NewLeader(1, Registration{Leader: 1, Replicas: []int32{1}, ISR: []int32{1}}, 0, 0, 0)
+	if hw, moved := l.AdvanceHighWatermark(7, 2); !moved || hw != 7 {
+		t.Fatalf("high watermark %d (moved %t), want 7: min.insync.replicas counts at most the replicas there are", hw, moved)
+	}
+	if err := l.CheckMinInSync(3); err != nil {
+		t.Fatalf("a lone replica is enough for itself: %v", err)
+	}
+}
+
+func TestHighWatermarkStandsStillBelowMinInSync(t *testing.T) {
+	l := NewLeader(1, three(1), 0, 0, 0)
+	if hw, moved := l.AdvanceHighWatermark(10, 2); moved {
+		t.Fatalf("moved to %d with one of two required in sync", hw)
+	}
+	if err := l.CheckMinInSync(2); !errors.Is(err, ErrNotEnoughReplicas) {
+		t.Fatalf("got %v, want ErrNotEnoughReplicas", err)
+	}
+	if hw, moved := l.AdvanceHighWatermark(10, 1); !moved || hw != 10 {
+		t.Fatalf("high watermark %d (moved %t), want 10", hw, moved)
+	}
+}
+
+// Until the controller has answered, both ISRs count: a follower proposed for expansion
+// holds the high watermark back, and one proposed for removal still does.
+func TestHighWatermarkCountsTheMaximalISR(t *testing.T) {
+	grow := NewLeader(1, three(1, 2), 0, 0, 0)
+	grow.FollowerFetched(2, 8, 8, 0)
+	grow.FollowerFetched(3, 6, 8, 0)
+	grow.Propose([]int32{1, 2, 3})
+	if hw, _ := grow.AdvanceHighWatermark(8, 1); hw != 6 {
+		t.Fatalf("growing: high watermark %d, want 6", hw)
+	}
+	shrink := NewLeader(1, three(1, 2, 3), 0, 0, 0)
+	shrink.FollowerFetched(2, 8, 8, 0)
+	shrink.FollowerFetched(3, 6, 8, 0)
+	shrink.Propose([]int32{1, 2})
+	if hw, _ := shrink.AdvanceHighWatermark(8, 1); hw != 6 {
+		t.Fatalf("shrinking: high watermark %d, want 6", hw)
+	}
+	if !shrink.Update(Registration{Leader: 1, LeaderEpoch: 5, PartitionEpoch: 10, Replicas: []int32{1, 2, 3}, ISR: []int32{1, 2}}, 0) {
+		t.Fatal("newer metadata was refused")
+	}
+	if hw, _ := shrink.AdvanceHighWatermark(8, 1); hw != 8 {
+		t.Fatalf("after the answer: high watermark %d, want 8", hw)
+	}
+}
+
+func TestOlderMetadataIsRefused(t *testing.T) {
+	l := NewLeader(1, three(1, 2, 3), 0, 0, 0)
+	old := three(1)
+	old.PartitionEpoch = 8
+	if l.Update(old, 0) {
+		t.Fatal("a smaller partition epoch was taken over")
+	}
+	other := three(1)
+	other.LeaderEpoch, other.PartitionEpoch = 6, 12
+	if l.Update(other, 0) {
+		t.Fatal("another leader epoch was taken over")
+	}
+	if isr := l.MaximalISR(); !slices.Equal(isr, []int32{1, 2, 3}) {
+		t.Fatalf("ISR is %v", isr)
+	}
+}
+
+// A follower leaves by time and never by count: behind by a million records for less than
+// the limit it stays, behind by one for longer it goes.
+func TestAFollowerLeavesTheISRByTime(t *testing.T) {
+	at := func(s int) clock.Instant { return clock.Instant(time.Duration(s) * time.Second) }
+	const lag = 30 * time.Second
+	l := NewLeader(1, three(1, 2, 3), 0, 0, at(0))
+	l.FollowerFetched(2, 100, 100, at(1))
+	l.FollowerFetched(3, 100, 100, at(1))
+	if out := l.OutOfSync(1_000_100, lag, at(31)); len(out) != 0 {
+		t.Fatalf("%v left after exactly 30 s", out)
+	}
+	l.FollowerFetched(2, 1_000_100, 1_000_100, at(31))
+	if out := l.OutOfSync(1_000_101, lag, at(32)); !slices.Equal(out, []int32{3}) {
+		t.Fatalf("out of sync: %v, want 3 alone", out)
+	}
+}
+
+// A follower that always asks for what was the leader's end at its last fetch keeps up,
+// though it never sees the end of a log that grows all the time.
+func TestAFollowerThatKeepsPaceStays(t *testing.T) {
+	l := NewLeader(1, three(1, 2), 0, 0, 0)
+	end := int64(0)
+	for s := range 120 {
+		now := clock.Instant(time.Duration(s) * time.Second)
+		l.FollowerFetched(2, end, end+100, now)
+		end += 100
+		if out := l.OutOfSync(end, 30*time.Second, now); len(out) != 0 {
+			t.Fatalf("second %d: %v left", s, out)
+		}
+	}
+}
+
+func TestJoiningNeedsTheHighWatermarkAndTheEpochStart(t *testing.T) {
+	l := NewLeader(1, three(1, 2), 50, 40, 0)
+	l.FollowerFetched(2, 60, 60, 0)
+	l.AdvanceHighWatermark(60, 1)
+	for _, c := range []struct {
+		end  int64
+		want bool
+	}{{49, false}, {55, false}, {60, true}} {
+		l.FollowerFetched(3, c.end, 60, 0)
+		if got := l.CanJoin(3); got != c.want {
+			t.Errorf("end %d: can join = %t", c.end, got)
+		}
+	}
+	if l.CanJoin(2) {
+		t.Error("a member of the ISR can join it")
+	}
+	if l.FollowerFetched(7, 60, 60, 0) {
+		t.Error("a broker without a replica counts as a follower")
+	}
+}
+
+func TestEpochsOfRequests(t *testing.T) {
+	l := NewLeader(1, three(1), 0, 0, 0)
+	for epoch, want := range map[int32]error{-1: nil, 5: nil, 4: ErrFencedLeaderEpoch, 6: ErrUnknownLeaderEpoch} {
+		if err := l.CheckEpoch(epoch); !errors.Is(err, want) {
+			t.Errorf("epoch %d: %v, want %v", epoch, err, want)
+		}
+	}
+}
+
+// Whatever happens, the high watermark never moves back and never passes a member of the
+// maximal ISR.
+func TestHighWatermarkProperties(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		minISR := rapid.IntRange(1, 3).Draw(t, "min")
+		l := NewLeader(1, three(1, 2, 3), 0, 0, 0)
+		leo, epoch := int64(0), int32(9)
+		ends := map[int32]int64{2: -1, 3: -1}
+		for range rapid.IntRange(1, 60).Draw(t, "steps") {
+			id := rapid.SampledFrom([]int32{2, 3}).Draw(t, "id")
+			switch rapid.IntRange(0, 4).Draw(t, "do") {
+			case 0:
+				leo += rapid.Int64Range(1, 5).Draw(t, "append")
+			case 1:
+				end := rapid.Int64Range(max(ends[id], 0), leo).Draw(t, "fetch")
+				l.FollowerFetched(id, end, leo, 0)
+				ends[id] = end
+			case 2:
+				l.Propose(rapid.SampledFrom([][]int32{{1}, {1, 2}, {1, 3}, {1, 2, 3}}).Draw(t, "isr"))
+			case 3:
+				epoch++
+				reg := three(rapid.SampledFrom([][]int32{{1}, {1, 2}, {1, 2, 3}}).Draw(t, "committed")...)
+				reg.PartitionEpoch = epoch
+				l.Update(reg, 0)
+			}
+			before := l.HighWatermark()
+			hw, moved := l.AdvanceHighWatermark(leo, minISR)
+			if hw < before || moved != (hw > before) {
+				t.Fatalf("high watermark went from %d to %d (moved %t)", before, hw, moved)
+			}
+			if !moved {
+				continue
+			}
+			if len(l.Registration().ISR) < minISR {
+				t.Fatalf("moved with %d in sync, %d required", len(l.Registration().ISR), minISR)
+			}
+			for _, id := range l.MaximalISR() {
+				if id != 1 && ends[id] < hw {
+					t.Fatalf("high watermark %d passed replica %d at %d", hw, id, ends[id])
+				}
+			}
+		}
+	})
+}
