@@ -1,0 +1,82 @@
+package controller
+
+import (
+	"slices"
+
+	"github.com/twmb/franz-go/pkg/kerr"
+	"github.com/twmb/franz-go/pkg/kmsg"
+
+	"seedlog/node/meta"
+)
+
+// createPartitions adds partitions to topics.
+func (s *State) createPartitions(r *kmsg.CreatePartitionsRequest, in Input) Decision {
+	resp := r.ResponseKind().(*kmsg.CreatePartitionsResponse)
+	var records []meta.Record
+	for _, req := range r.Topics {
+		out := kmsg.NewCreatePartitionsResponseTopic()
+		out.Topic = req.Topic
+		more, err := s.addPartitions(r, req, in)
+		if err == nil && len(records)+len(more) > maxRecordsPerRequest {
+			err = failf(kerr.PolicyViolation, "Unable to perform excessively large batch operation.")
+		}
+		if err != nil {
+			out.ErrorCode, out.ErrorMessage = err.code, err.message()
+		} else {
+			records = append(records, more...)
+		}
+		resp.Topics = append(resp.Topics, out)
+	}
+	if r.ValidateOnly {
+		records = nil
+	}
+	return Decision{Records: records, Response: resp}
+}
+
+func (s *State) addPartitions(r *kmsg.CreatePartitionsRequest, req kmsg.CreatePartitionsRequestTopic, in Input) ([]meta.Record, *apiError) {
+	same := func(t kmsg.CreatePartitionsRequestTopic) bool { return t.Topic == req.Topic }
+	if at := slices.IndexFunc(r.Topics, same); slices.ContainsFunc(r.Topics[at+1:], same) {
+		return nil, failf(kerr.InvalidRequest, "Duplicate topic name.")
+	}
+	t := s.image.Topic(req.Topic)
+	if t == nil {
+		return nil, failf(kerr.UnknownTopicOrPartition, "")
+	}
+	have := len(t.Partitions)
+	switch {
+	case int(req.Count) == have:
+		return nil, failf(kerr.InvalidPartitions, "Topic already has %d partition(s).", have)
+	case int(req.Count) < have:
+		return nil, failf(kerr.InvalidPartitions, "The topic %s currently has %d partition(s); %d would not be an increase.", t.Name, have, req.Count)
+	case int(req.Count)-have > maxRecordsPerRequest:
+		return nil, failf(kerr.PolicyViolation, "Unable to perform excessively large batch operation.")
+	}
+	assignments, err := s.moreAssignments(t, req, in)
+	if err != nil {
+		return nil, err
+	}
+	var records []meta.Record
+	for i, replicas := range assignments {
+		records = append(records, s.newPartition(t.ID, int32(have+i), replicas))
+	}
+	return records, nil
+}
+
+func (s *State) moreAssignments(t *meta.Topic, req kmsg.CreatePartitionsRequestTopic, in Input) ([][]int32, *apiError) {
+	have, factor := len(t.Partitions), len(t.Partitions[0].Replicas)
+	additional := int(req.Count) - have
+	if req.Assignment == nil {
+		return s.place(have, additional, factor, in.Rand)
+	}
+	if len(req.Assignment) != additional {
+		return nil, failf(kerr.InvalidReplicaAssignment, "Attempted to add %d additional partition(s), but only %d assignment(s) were specified.", additional, len(req.Assignment))
+	}
+	var out [][]int32
+	for i, a := range req.Assignment {
+		if err := s.checkManual(int32(have+i), a.Replicas, factor); err != nil {
+			return nil, err
+		}
+		out = append(out, slices.Clone(a.Replicas))
+	}
+	return out, nil
+}

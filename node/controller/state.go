@@ -1,0 +1,197 @@
+// Package controller decides what the metadata log says next: a command, which is one of
+// Kafka's own requests, becomes records and a response.
+//
+//	request --Decide--> records + response     nothing changes yet
+//	records --(append to the metadata log at the offsets that Decide was told)
+//	records --Replay--> the next State          one path for live work and for recovery
+//	response leaves when the records are committed
+//
+// The State is the newest image, committed or not, and what only the active controller
+// knows: which brokers it heard from, and when. Time and random bits are arguments.
+//
+// What this package never does: append, wait, or answer anyone.
+package controller
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"strconv"
+
+	"github.com/twmb/franz-go/pkg/kerr"
+	"github.com/twmb/franz-go/pkg/kmsg"
+
+	"seedlog/clock"
+	"seedlog/node/config"
+	"seedlog/node/meta"
+)
+
+// State is the controller's view. It is not safe for concurrent use.
+type State struct {
+	clusterID string
+	static    *config.Config // the settings of this process
+	image     *meta.Image
+	sessions  map[int32]*session
+
+	// dynamic is static under the cluster-wide overrides of the image that dynamicOf is of.
+	dynamic   *config.Config
+	dynamicOf meta.Config
+	// defaults are what the settings of this process mean for a topic.
+	defaults config.Topic
+}
+
+// New returns the state of a controller whose log so far gives img.
+func New(clusterID string, cfg *config.Config, img *meta.Image) *State {
+	return &State{clusterID: clusterID, static: cfg, image: img, sessions: make(map[int32]*session), defaults: cfg.Topic(nil)}
+}
+
+// Image is the newest image, with what is appended and not yet committed.
+func (s *State) Image() *meta.Image { return s.image }
+
+// Input is what a decision depends on besides the state and the command.
+type Input struct {
+	// NextOffset is the offset that the first of the records will have.
+	NextOffset int64
+	Now        clock.Instant
+	Rand       *rand.Rand
+}
+
+// Decision is what a command comes to.
+type Decision struct {
+	// Records are to be appended as one batch, or not at all. Without records the response
+	// still depends on everything appended before.
+	Records  []meta.Record
+	Response kmsg.Response
+}
+
+// Decide answers a command. It panics on a request type that it does not know: the caller
+// asks Serves first.
+func (s *State) Decide(req kmsg.Request, in Input) Decision {
+	switch r := req.(type) {
+	case *kmsg.CreateTopicsRequest:
+		return s.createTopics(r, in)
+	case *kmsg.DeleteTopicsRequest:
+		return s.deleteTopics(r)
+	case *kmsg.CreatePartitionsRequest:
+		return s.createPartitions(r, in)
+	case *kmsg.IncrementalAlterConfigsRequest:
+		return s.incrementalAlterConfigs(r)
+	case *kmsg.AlterConfigsRequest:
+		return s.alterConfigs(r)
+	case *kmsg.BrokerRegistrationRequest:
+		return s.registerBroker(r, in)
+	case *kmsg.BrokerHeartbeatRequest:
+		return s.heartbeat(r, in)
+	case *kmsg.UnregisterBrokerRequest:
+		return s.unregisterBroker(r)
+	case *kmsg.AllocateProducerIDsRequest:
+		return s.allocateProducerIDs(r)
+	case *kmsg.AlterPartitionRequest:
+		return s.alterPartition(r)
+	case *kmsg.AssignReplicasToDirsRequest:
+		return s.assignReplicasToDirs(r)
+	case *kmsg.ControllerRegistrationRequest:
+		return s.registerController(r)
+	}
+	panic(fmt.Sprintf("controller: no command for request key %d", req.Key()))
+}
+
+// Serves reports whether Decide knows the request.
+func Serves(req kmsg.Request) bool {
+	switch req.(type) {
+	case *kmsg.CreateTopicsRequest, *kmsg.DeleteTopicsRequest, *kmsg.CreatePartitionsRequest,
+		*kmsg.IncrementalAlterConfigsRequest, *kmsg.AlterConfigsRequest,
+		*kmsg.BrokerRegistrationRequest, *kmsg.BrokerHeartbeatRequest, *kmsg.UnregisterBrokerRequest,
+		*kmsg.AllocateProducerIDsRequest, *kmsg.AlterPartitionRequest, *kmsg.AssignReplicasToDirsRequest,
+		*kmsg.ControllerRegistrationRequest:
+		return true
+	}
+	return false
+}
+
+// Replay applies records that were appended, the last at offset. It is the only way the
+// image of a State changes.
+func (s *State) Replay(records []meta.Record, offset int64, epoch int32) error {
+	next, _, err := s.image.Apply(records, offset, epoch)
+	if err != nil {
+		return err
+	}
+	s.image = next
+	return nil
+}
+
+// apiError is what is wrong with a request or a part of it.
+type apiError struct {
+	code int16
+	text string
+}
+
+func failf(code *kerr.Error, format string, args ...any) *apiError {
+	return &apiError{code.Code, fmt.Sprintf(format, args...)}
+}
+
+// message is the text for the response; nil is no error.
+func (e *apiError) message() *string {
+	if e == nil {
+		return nil
+	}
+	if e.text == "" {
+		text := kerr.ErrorForCode(e.code).(*kerr.Error).Description
+		return &text
+	}
+	return &e.text
+}
+
+func (e *apiError) errorCode() int16 {
+	if e == nil {
+		return 0
+	}
+	return e.code
+}
+
+// elrEnabled reports whether eligible leader replicas are kept (KIP-966).
+func (s *State) elrEnabled() bool {
+	return s.image.Feature(meta.ELRVersionFeature) >= 1 && s.image.MetadataVersion() >= meta.MetadataVersion40IV1
+}
+
+// brokerConfig is the settings under the image's cluster-wide overrides.
+func (s *State) brokerConfig() *config.Config {
+	set := s.image.Config(meta.BrokerResource, "")
+	if s.dynamic == nil || !sameConfig(set, s.dynamicOf) {
+		s.dynamic, s.dynamicOf = s.static.WithDynamic(nil, set.Map()), set
+	}
+	return s.dynamic
+}
+
+// sameConfig compares by identity: configurations in images never change.
+func sameConfig(a, b meta.Config) bool {
+	return len(a) == len(b) && (len(a) == 0 || &a[0] == &b[0])
+}
+
+// minISR is the topic's effective min.insync.replicas for a partition with so many
+// replicas, which are a limit to what can be asked.
+func (s *State) minISR(img *meta.Image, topic string, replicas int) int {
+	n := 0
+	if v, ok := setting(img, topic, "min.insync.replicas"); ok {
+		n, _ = strconv.Atoi(v)
+	}
+	if n <= 0 {
+		n = int(s.defaults.MinInsyncReplicas)
+	}
+	return min(n, replicas)
+}
+
+// uncleanElection is the topic's effective unclean.leader.election.enable.
+func (s *State) uncleanElection(img *meta.Image, topic string) bool {
+	if v, ok := setting(img, topic, "unclean.leader.election.enable"); ok {
+		return v == "true"
+	}
+	return s.defaults.UncleanLeaderElection
+}
+
+// setting is what the image sets for a topic, or for all brokers under the same name.
+func setting(img *meta.Image, topic, name string) (string, bool) {
+	if v, ok := img.Config(meta.TopicResource, topic).Get(name); ok {
+		return v, true
+	}
+	return img.Config(meta.BrokerResource, "").Get(name)
+}
