@@ -90,6 +90,12 @@ func (c *Coordinator) Resign(partition, epoch int32) {
 	s.stop()
 }
 
+// Failed says that this broker leads the partition in the epoch but cannot serve it.
+func (c *Coordinator) Failed(partition, epoch int32, err error) {
+	c.Resign(partition, epoch)
+	c.emit(ShardEnded{Partition: partition, Epoch: epoch, Err: err})
+}
+
 func (c *Coordinator) shard(partition int32) *shard {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -36,6 +36,7 @@ type shard struct {
 	mailbox  []*op
 	told     []group.Command // without reply
 	watching bool            // the log will wake the task
+	inflight int             // requests taken and not answered
 
 	// The task's own.
 	core     *group.Shard
@@ -250,6 +251,7 @@ func (s *shard) take() (told []group.Command, o *op) {
 		s.mailbox[0] = nil
 		s.mailbox = s.mailbox[1:]
 		o.state = opHandling
+		s.inflight++
 	}
 	if len(s.mailbox) == 0 {
 		s.mailbox = nil
@@ -410,6 +412,7 @@ func (s *shard) answer(o *op, msg any, code int16) {
 	s.mu.Lock()
 	waits := o.state != opDone
 	o.state, o.msg, o.code = opDone, msg, code
+	s.inflight--
 	s.mu.Unlock()
 	if waits {
 		o.t.Wake()
@@ -421,6 +424,7 @@ func (s *shard) end(t *task.T, err error) {
 	s.mu.Lock()
 	s.phase = phaseEnded
 	left := s.mailbox
+	s.inflight += len(left)
 	s.mailbox, s.told = nil, nil
 	s.mu.Unlock()
 	s.core.Unloaded(CodeNotCoordinator, s.now(t))
