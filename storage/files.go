@@ -1,0 +1,190 @@
+package storage
+
+import (
+	"errors"
+
+	"seedlog/clock/task"
+	"seedlog/disk"
+)
+
+// fileCache bounds the descriptors of one Dir: files that nobody uses stay open until the
+// bound is reached, and then the one used longest ago is closed. Files in use, and those of
+// active segments, which are in use all the time, do not count as idle.
+type fileCache struct {
+	disk  disk.Disk
+	limit int
+
+	mu   task.Mutex
+	open int
+	idle fileHandle // ring of idle open handles, the one used last first
+}
+
+// fileHandle is one file, open or not. Its path changes when the file is renamed.
+type fileHandle struct {
+	path string // guarded by fileCache.mu, as the rest
+	mode disk.Mode
+	file disk.File
+	refs int
+	dead bool // close when the last user is done, and never open again
+
+	prev, next *fileHandle // in the idle ring, or nil
+}
+
+func (c *fileCache) init(rt task.Runtime, d disk.Disk, limit int) {
+	c.disk, c.limit = d, limit
+	c.mu.Init(rt, "storage.fileCache")
+	c.idle.prev, c.idle.next = &c.idle, &c.idle
+}
+
+// acquire opens the file, or finds it open, and keeps it so until release.
+func (c *fileCache) acquire(t *task.T, h *fileHandle) (disk.File, error) {
+	for {
+		c.mu.Lock()
+		if h.file != nil {
+			h.refs++
+			h.unlink()
+			f := h.file
+			c.mu.Unlock()
+			return f, nil
+		}
+		path, mode, dead := h.path, h.mode, h.dead
+		c.mu.Unlock()
+		if dead {
+			return nil, ErrClosed
+		}
+		f, err := c.disk.Open(t, path, mode)
+		c.mu.Lock()
+		if err != nil {
+			renamed := h.path != path
+			c.mu.Unlock()
+			if renamed && errors.Is(err, disk.ErrNotExist) {
+				continue
+			}
+			return nil, err
+		}
+		if h.file != nil || h.dead || h.mode != mode {
+			// Somebody else was faster, or the file ended meanwhile: look again.
+			c.mu.Unlock()
+			if err := f.Close(t); err != nil {
+				return nil, err
+			}
+			continue
+		}
+		h.file = f
+		h.refs = 1
+		c.open++
+		evicted := c.evict()
+		c.mu.Unlock()
+		return f, c.closeAll(t, evicted)
+	}
+}
+
+// release ends the use that acquire began.
+func (c *fileCache) release(t *task.T, h *fileHandle) {
+	c.mu.Lock()
+	h.refs--
+	if h.refs < 0 {
+		panic("storage: released more often than acquired: " + h.path)
+	}
+	var closing []disk.File
+	if h.refs == 0 && h.file != nil {
+		if h.dead {
+			closing = append(closing, h.file)
+			h.file = nil
+			c.open--
+		} else {
+			h.link(&c.idle)
+			closing = c.evict()
+		}
+	}
+	c.mu.Unlock()
+	// Nothing is lost by a failed close of a file without unsynced data of its own.
+	_ = c.closeAll(t, closing)
+}
+
+// drop closes the file, now or when its last user is done, and refuses to open it again.
+func (c *fileCache) drop(t *task.T, h *fileHandle) error {
+	c.mu.Lock()
+	h.dead = true
+	var closing []disk.File
+	if h.refs == 0 && h.file != nil {
+		h.unlink()
+		closing = append(closing, h.file)
+		h.file = nil
+		c.open--
+	}
+	c.mu.Unlock()
+	return c.closeAll(t, closing)
+}
+
+// setMode makes the next open use the mode; an idle descriptor of another mode is closed.
+func (c *fileCache) setMode(t *task.T, h *fileHandle, mode disk.Mode) error {
+	c.mu.Lock()
+	var closing []disk.File
+	if h.mode != mode {
+		h.mode = mode
+		if h.file != nil && h.refs == 0 {
+			h.unlink()
+			closing = append(closing, h.file)
+			h.file = nil
+			c.open--
+		}
+	}
+	c.mu.Unlock()
+	return c.closeAll(t, closing)
+}
+
+// rename renames the file and remembers where it went.
+func (c *fileCache) rename(t *task.T, h *fileHandle, to string) error {
+	c.mu.Lock()
+	from := h.path
+	c.mu.Unlock()
+	if err := c.disk.Rename(t, from, to); err != nil {
+		return err
+	}
+	c.moved(h, to)
+	return nil
+}
+
+// moved remembers that the file lies elsewhere now.
+func (c *fileCache) moved(h *fileHandle, to string) {
+	c.mu.Lock()
+	h.path = to
+	c.mu.Unlock()
+}
+
+// evict takes idle files out until the bound holds. Its caller holds the lock and closes.
+func (c *fileCache) evict() []disk.File {
+	var out []disk.File
+	for c.open > c.limit && c.idle.prev != &c.idle {
+		h := c.idle.prev
+		h.unlink()
+		out = append(out, h.file)
+		h.file = nil
+		c.open--
+	}
+	return out
+}
+
+func (c *fileCache) closeAll(t *task.T, files []disk.File) error {
+	var first error
+	for _, f := range files {
+		if err := f.Close(t); err != nil && first == nil {
+			first = err
+		}
+	}
+	return first
+}
+
+func (h *fileHandle) link(ring *fileHandle) {
+	h.prev, h.next = ring, ring.next
+	ring.next.prev, ring.next = h, h
+}
+
+func (h *fileHandle) unlink() {
+	if h.next == nil {
+		return
+	}
+	h.prev.next, h.next.prev = h.next, h.prev
+	h.prev, h.next = nil, nil
+}

@@ -1,0 +1,368 @@
+package storage
+
+import (
+	"fmt"
+	"slices"
+
+	"seedlog/clock/task"
+	"seedlog/storage/epoch"
+	"seedlog/storage/index"
+	"seedlog/storage/producer"
+	"seedlog/storage/record"
+)
+
+// TruncateTo removes every batch that reaches offset or beyond; at or above the log end it
+// does nothing. Connections that are sending what is cut are ended. The cut is durable when
+// it returns: a power loss must not bring half of the old tail back behind what is appended
+// next.
+func (l *Log) TruncateTo(t *task.T, offset int64) error {
+	l.gate.Enter(t)
+	defer l.gate.Leave(t)
+	if err := l.Err(); err != nil {
+		return err
+	}
+	end := l.LogEndOffset()
+	if offset >= end {
+		return nil
+	}
+	segs := *l.segs.Load()
+	if offset < segs[0].base {
+		return l.truncateFully(t, offset)
+	}
+	cut, err := l.cutAt(t, segs, offset)
+	if err != nil {
+		return l.failed(t, err)
+	}
+	if err := l.lowerRecoveryPoint(t, cut.offset); err != nil {
+		return err
+	}
+	keep, gone := l.hideAbove(segs, cut)
+	if err := l.truncateFiles(t, keep, gone, cut.pos); err != nil {
+		return l.failed(t, err)
+	}
+	if err := l.afterTruncation(t, cut.offset); err != nil {
+		return err
+	}
+	l.observe(Event{Kind: LogTruncated, From: end, Offset: cut.offset})
+	return nil
+}
+
+// cutAt finds where the log ends once it is cut at offset: a batch that straddles it goes.
+func (l *Log) cutAt(t *task.T, segs []*segment, offset int64) (position, error) {
+	s := segs[floorSegment(segs, offset)]
+	if err := l.loadSegment(t, s); err != nil {
+		return position{}, err
+	}
+	var buf []byte
+	b, ok, err := s.find(t, offset, s.size.Load(), &buf)
+	if err != nil {
+		return position{}, err
+	}
+	if !ok {
+		return position{offset, s.base, s.size.Load()}, nil
+	}
+	return position{min(offset, b.BaseOffset), s.base, b.pos}, nil
+}
+
+// lowerRecoveryPoint makes durable that nothing above offset was synced, before it goes:
+// otherwise the next start would take the new tail, lost, for damage to synced bytes.
+func (l *Log) lowerRecoveryPoint(t *task.T, offset int64) error {
+	l.mu.Lock()
+	lower := offset < l.synced
+	l.synced = min(l.synced, offset)
+	l.truncations++
+	l.mu.Unlock()
+	if !lower {
+		return nil
+	}
+	if err := l.dir.CheckpointRecoveryPoints(t); err != nil {
+		return l.failed(t, err)
+	}
+	return nil
+}
+
+// hideAbove takes what lies above the cut out of the readers' sight.
+func (l *Log) hideAbove(segs []*segment, cut position) (keep *segment, gone []*segment) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	n := floorSegment(segs, cut.base) + 1
+	keep, gone = segs[n-1], segs[n:]
+	list := slices.Clone(segs[:n])
+	l.segs.Store(&list)
+	l.truncations++
+	l.synced = min(l.synced, cut.offset)
+	l.recent.reset()
+	keep.size.Store(cut.pos)
+	l.leo = cut
+	l.lso = unresolved(-1)
+	if l.hw.offset >= cut.offset {
+		l.hw = cut
+	}
+	l.unsealed = slices.DeleteFunc(l.unsealed, func(s *segment) bool { return s == keep || slices.Contains(gone, s) })
+	return keep, gone
+}
+
+// truncateFiles removes the segments above the cut, the last one first, so that whatever is
+// left after a crash is one piece, and then cuts the segment that it falls into.
+func (l *Log) truncateFiles(t *task.T, keep *segment, gone []*segment, size int64) error {
+	for _, s := range slices.Backward(gone) {
+		// Readers that already have the file must not send what is no longer the log.
+		if err := l.discard(t, s, true); err != nil {
+			return err
+		}
+	}
+	if len(gone) > 0 {
+		if err := l.env.Disk.SyncDir(t, l.path); err != nil {
+			return err
+		}
+	}
+	if err := keep.truncate(t, size, l.Config().IndexIntervalBytes); err != nil {
+		return err
+	}
+	return keep.file.Sync(t)
+}
+
+// truncate cuts the segment to size, which is a batch's beginning, and makes it the active
+// one. Under the Gate.
+func (s *segment) truncate(t *task.T, size int64, intervalBytes int32) error {
+	if s.file == nil {
+		f, err := s.files.acquire(t, &s.log)
+		if err != nil {
+			return err
+		}
+		s.file = f
+	}
+	if err := s.file.Truncate(t, size); err != nil {
+		return err
+	}
+	if err := s.truncateTxns(t, size); err != nil {
+		return err
+	}
+	s.offsets.unpin(t, s.files)
+	s.times.unpin(t, s.files)
+	return s.reindex(t, intervalBytes)
+}
+
+// reindex rebuilds the indexes of a segment from its batches, for appending.
+func (s *segment) reindex(t *task.T, intervalBytes int32) error {
+	s.mu.Lock()
+	s.offsets.Table.Init(index.OffsetEntrySize)
+	s.times.Table.Init(index.TimeEntrySize)
+	s.offsets.loaded, s.times.loaded, s.maxKnown = true, true, true
+	s.maxTs, s.maxTsOffset = record.NoTimestamp, 0
+	s.mu.Unlock()
+	s.rollTs, s.lastIndexTs, s.sinceIndex = record.NoTimestamp, record.NoTimestamp, 0
+	if s.size.Load() == 0 {
+		s.createdMs = t.UnixMilli()
+	}
+	err := s.walk(t, 0, s.size.Load(), replayChunk, func(_ *scanner, b *batch) (bool, error) {
+		s.note(b, intervalBytes)
+		return true, nil
+	})
+	if err != nil {
+		return err
+	}
+	if err := s.activate(t, false); err != nil {
+		return err
+	}
+	return s.writeIndexes(t, true)
+}
+
+// truncateTxns drops the aborted transactions whose marker was cut off.
+func (s *segment) truncateTxns(t *task.T, size int64) error {
+	list, err := s.loadTxns(t)
+	if err != nil || len(list) == 0 {
+		return err
+	}
+	end := s.base
+	err = s.walk(t, 0, size, replayChunk, func(_ *scanner, b *batch) (bool, error) {
+		end = b.NextOffset()
+		return true, nil
+	})
+	if err != nil {
+		return err
+	}
+	n := len(list)
+	for n > 0 && list[n-1].LastOffset >= end {
+		n--
+	}
+	if n == len(list) {
+		return nil
+	}
+	return s.txns.reset(t, s.files, &s.mu, n)
+}
+
+// afterTruncation makes the epochs and the producers what they were at the new end.
+func (l *Log) afterTruncation(t *task.T, end int64) error {
+	l.mu.Lock()
+	next := l.epochs.Clone()
+	start := l.start
+	l.mu.Unlock()
+	if next.TruncateFromEnd(end) {
+		if err := l.storeEpochs(t, next); err != nil {
+			return err
+		}
+	}
+	state, err := l.loadProducers(t, *l.segs.Load(), start, end)
+	if err != nil {
+		return l.failed(t, err)
+	}
+	l.mu.Lock()
+	state.OnHighWatermark(l.hw.offset)
+	l.producers = state
+	l.mu.Unlock()
+	return nil
+}
+
+// TruncateFullyAt empties the log and lets it begin again at offset, with no epochs and no
+// producers.
+func (l *Log) TruncateFullyAt(t *task.T, offset int64) error {
+	l.gate.Enter(t)
+	defer l.gate.Leave(t)
+	if err := l.Err(); err != nil {
+		return err
+	}
+	return l.truncateFully(t, offset)
+}
+
+func (l *Log) truncateFully(t *task.T, offset int64) error {
+	if offset < 0 {
+		panic(fmt.Sprintf("storage: %s: truncating to offset %d", l.Name(), offset))
+	}
+	end := l.LogEndOffset()
+	if err := l.lowerRecoveryPoint(t, offset); err != nil {
+		return err
+	}
+	segs := *l.segs.Load()
+	// The old segments go first: a new one could bear the name of one of them.
+	for _, s := range slices.Backward(segs) {
+		if err := l.discard(t, s, true); err != nil {
+			return l.failed(t, err)
+		}
+	}
+	s, err := l.newActive(t, offset)
+	if err != nil {
+		return l.failed(t, err)
+	}
+	l.mu.Lock()
+	list := []*segment{s}
+	l.segs.Store(&list)
+	l.truncations++
+	l.recent.reset()
+	l.unsealed = nil
+	l.leo = position{offset, offset, 0}
+	l.hw, l.lso, l.start = l.leo, l.leo, offset
+	l.synced = min(l.synced, offset)
+	l.producers = producer.NewState(offset)
+	l.mu.Unlock()
+	if err := l.removeSnapshots(t, func(int64) bool { return true }); err != nil {
+		return l.failed(t, err)
+	}
+	if err := l.storeEpochs(t, epoch.Cache{}); err != nil {
+		return err
+	}
+	if err := l.env.Disk.SyncDir(t, l.path); err != nil {
+		return l.failed(t, err)
+	}
+	// A log start above what is there would empty the log at the next start.
+	if err := l.dir.CheckpointLogStarts(t); err != nil {
+		return l.failed(t, err)
+	}
+	l.observe(Event{Kind: LogTruncated, From: end, Offset: offset})
+	return nil
+}
+
+// DeleteRecords moves the log start up to before, which must not be above the high
+// watermark; -1 means there. It returns the log start, durable.
+func (l *Log) DeleteRecords(t *task.T, before int64) (int64, error) {
+	l.gate.Enter(t)
+	defer l.gate.Leave(t)
+	if err := l.Err(); err != nil {
+		return -1, err
+	}
+	l.mu.Lock()
+	start, hw := l.start, l.hw.offset
+	l.mu.Unlock()
+	if before == -1 {
+		before = hw
+	}
+	if before < 0 || before > hw {
+		return -1, fmt.Errorf("%w: %s: deleting below %d, high watermark %d", ErrOffsetOutOfRange, l.Name(), before, hw)
+	}
+	if before <= start {
+		return start, nil
+	}
+	return before, l.moveStart(t, before, true)
+}
+
+// MoveLogStart raises the log start, as a follower does when its leader's moved: not above
+// the log end, and never back.
+func (l *Log) MoveLogStart(t *task.T, to int64) error {
+	l.gate.Enter(t)
+	defer l.gate.Leave(t)
+	if err := l.Err(); err != nil {
+		return err
+	}
+	l.mu.Lock()
+	to = min(to, l.leo.offset)
+	up := to > l.start
+	l.mu.Unlock()
+	if !up {
+		return nil
+	}
+	return l.moveStart(t, to, false)
+}
+
+// moveStart raises the log start and removes the segments below it. The start is durable
+// before they go: a power loss may bring some of them back, and not the others.
+func (l *Log) moveStart(t *task.T, to int64, durable bool) error {
+	segs := *l.segs.Load()
+	n := 0
+	for n < len(segs)-1 && segs[n+1].base <= to {
+		n++
+	}
+	l.mu.Lock()
+	l.start = to
+	if l.hw.offset < to {
+		l.hw = l.locate(to)
+		l.producers.OnHighWatermark(to)
+	}
+	l.producers.OnLogStart(to)
+	next := l.epochs.Clone()
+	l.mu.Unlock()
+	l.observe(Event{Kind: LogStartMoved, Offset: to})
+	if durable || n > 0 {
+		if err := l.dir.CheckpointLogStarts(t); err != nil {
+			return l.failed(t, err)
+		}
+	}
+	if next.TruncateFromStart(to) {
+		if err := l.storeEpochs(t, next); err != nil {
+			return err
+		}
+	}
+	if n == 0 {
+		return nil
+	}
+	return l.removeFront(t, segs, n)
+}
+
+// removeFront takes the first n segments out of the log. Readers that have them go on.
+func (l *Log) removeFront(t *task.T, segs []*segment, n int) error {
+	list := slices.Clone(segs[n:])
+	l.mu.Lock()
+	l.segs.Store(&list)
+	l.truncations++
+	l.unsealed = slices.DeleteFunc(l.unsealed, func(s *segment) bool { return slices.Contains(segs[:n], s) })
+	l.mu.Unlock()
+	for _, s := range segs[:n] {
+		if err := l.discard(t, s, false); err != nil {
+			return l.failed(t, err)
+		}
+	}
+	first := list[0].base
+	if err := l.removeSnapshots(t, func(o int64) bool { return o < first }); err != nil {
+		return l.failed(t, err)
+	}
+	return nil
+}
