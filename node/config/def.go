@@ -116,10 +116,10 @@ func (d *Def) Check(value string) error {
 		if err != nil || math.IsNaN(f) {
 			return bad("Not a number of type DOUBLE")
 		}
-		if d.ranged && f < float64(d.min) {
+		if d.ranged && f < float64(d.min) { //float: a configured value is in its bounds or not
 			return bad(fmt.Sprintf("Value must be at least %d", d.min))
 		}
-		if d.ranged && f > float64(d.max) {
+		if d.ranged && f > float64(d.max) { //float: a configured value is in its bounds or not
 			return bad(fmt.Sprintf("Value must be no more than %d", d.max))
 		}
 	case List:
