@@ -210,6 +210,19 @@ func TestSnappyBlocksAreBelievedOnlyAsFarAsTheyCanGo(t *testing.T) {
 	}
 }
 
+func TestALyingSnappyBlockGetsNoMemory(t *testing.T) {
+	claim := []byte{0x80, 0x80, 0x80, 0x08, 0, 0} // 16 MiB, within the bound
+	batch := put16(21, int16(record.Snappy))(plain(claim))
+	d := new(record.Decompressor)
+	var before, after runtime.MemStats
+	runtime.ReadMemStats(&before)
+	_, err := record.ValidateProduce(batch, anyLimits(), d)
+	runtime.ReadMemStats(&after)
+	if used := after.TotalAlloc - before.TotalAlloc; !errors.Is(err, record.ErrInvalid) || used > 1<<20 {
+		t.Errorf("%v, %d bytes taken", err, used)
+	}
+}
+
 func TestAWindowBeyondTheBoundIsRefused(t *testing.T) {
 	z, err := zstd.NewWriter(nil, zstd.WithWindowSize(8<<20), zstd.WithSingleSegment(false))
 	if err != nil {
