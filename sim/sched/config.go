@@ -42,8 +42,9 @@ type Config struct {
 	ChangeEvery int
 	// EpochMs is the wall clock, in milliseconds since 1970, when simulated time is zero.
 	EpochMs int64
-	// LivelockSteps is the number of steps, without a callback or a call of Progress between
-	// them, that fails the run. A fifth of it in each simulated second for ten seconds does too.
+	// LivelockSteps is the number of steps without a callback between them that fails the run,
+	// for tasks that only keep each other busy. So do four times as many without a call of
+	// Progress, if there ever was one, for tasks that keep the network busy, too.
 	LivelockSteps int64
 }
 

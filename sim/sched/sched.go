@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"runtime/debug"
-	"time"
 
 	"seedlog/clock"
 	"seedlog/clock/task"
@@ -36,10 +35,10 @@ type Scheduler struct {
 	lowest int64
 	order  lockOrder
 
-	steps       uint64
-	sinceMark   int64
-	windowEnd   clock.Instant
-	windowSteps int64
+	steps         uint64
+	sinceCall     int64 // steps since the last callback
+	sinceProgress int64
+	marked        bool // Progress was called
 
 	running bool
 	closing bool
@@ -104,8 +103,9 @@ func (s *Scheduler) Current() *task.T {
 	return s.cur.t
 }
 
-// Progress tells the livelock detector that something useful happened.
-func (s *Scheduler) Progress() { s.sinceMark = 0 }
+// Progress tells the livelock detector that something useful happened: an operation of a
+// client ended, say.
+func (s *Scheduler) Progress() { s.sinceCall, s.sinceProgress, s.marked = 0, 0, true }
 
 // Callback is something that happens at an instant, outside any task. Fire must not wait.
 type Callback interface{ Fire() }
@@ -295,7 +295,7 @@ func (s *Scheduler) fire(e *event) {
 	if rt != nil && rt.dead {
 		return
 	}
-	s.sinceMark = 0
+	s.sinceCall = 0
 	s.log.Add(trace.Call, seq, 0, uint64(s.now))
 	cb.Fire()
 	s.reap()
@@ -338,14 +338,14 @@ func (s *Scheduler) resume(p *proc) {
 
 func (s *Scheduler) countStep() {
 	s.steps++
-	s.sinceMark++
-	s.windowSteps++
-	limit := s.cfg.LivelockSteps
-	if limit > 0 && (s.sinceMark > limit || s.windowSteps > 2*limit) {
-		s.fail(Livelock, fmt.Sprintf("%d steps without progress, %d in ten simulated seconds", s.sinceMark, s.windowSteps), "")
-	}
-	if s.now >= s.windowEnd {
-		s.windowEnd, s.windowSteps = s.now.Add(10*time.Second), 0
+	s.sinceCall++
+	s.sinceProgress++
+	switch limit := s.cfg.LivelockSteps; {
+	case limit <= 0:
+	case s.sinceCall > limit:
+		s.fail(Livelock, fmt.Sprintf("%d steps without a callback", s.sinceCall), "")
+	case s.marked && s.sinceProgress > 4*limit:
+		s.fail(Livelock, fmt.Sprintf("%d steps without progress", s.sinceProgress), "")
 	}
 }
 

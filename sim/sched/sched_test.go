@@ -3,6 +3,8 @@ package sched_test
 import (
 	"bytes"
 	"fmt"
+	"os"
+	"os/exec"
 	"runtime"
 	"strings"
 	"sync"
@@ -151,7 +153,23 @@ func TestTasksThatOnlyWakeEachOtherAreALivelock(t *testing.T) {
 	a = spawn(rt, "ping", spin(&b))
 	b = spawn(rt, "pong", spin(&a))
 	_, _ = a, b
-	mustFail(t, s, sched.Livelock, "10001 steps without progress", "m#1/ping", "m#1/pong")
+	mustFail(t, s, sched.Livelock, "10001 steps without a callback", "m#1/ping", "m#1/pong")
+}
+
+func TestManyCallbacksAreNoProgress(t *testing.T) {
+	cfg := sched.Calm()
+	cfg.LivelockSteps = 1_000
+	s, rt := world(t, cfg)
+	spawn(rt, "busy", func(t *task.T) {
+		for i := 0; ; i++ {
+			if i < 10 {
+				s.Progress()
+			}
+			s.At(0, t.Wake)
+			t.Park(clock.Never)
+		}
+	})
+	mustFail(t, s, sched.Livelock, "4001 steps without progress")
 }
 
 func TestParkingAnotherTaskIsMisuse(t *testing.T) {
@@ -395,6 +413,31 @@ func TestASeedReplaysWhateverElseRuns(t *testing.T) {
 		})
 	}
 	wg.Wait()
+}
+
+// TestASeedReplaysInAnotherProcess compares hashes with processes that have other settings
+// of the Go runtime; they run this test, too, and print.
+func TestASeedReplaysInAnotherProcess(t *testing.T) {
+	var hashes strings.Builder
+	for seed := uint64(100); seed < 106; seed++ {
+		var log trace.Log
+		s := busy(seed, &log)
+		s.Run(nil, 100e9)
+		s.Close()
+		fmt.Fprintf(&hashes, "%016x.%d ", log.Hash(), log.Count())
+	}
+	if os.Getenv("SCHED_PRINT") != "" {
+		fmt.Println("hashes", hashes.String())
+		return
+	}
+	for _, env := range []string{"GOMAXPROCS=1 GOGC=1", "GOMAXPROCS=4 GOGC=off"} {
+		cmd := exec.Command(os.Args[0], "-test.run=^TestASeedReplaysInAnotherProcess$")
+		cmd.Env = append(append(os.Environ(), "SCHED_PRINT=1"), strings.Fields(env)...)
+		out, err := cmd.CombinedOutput()
+		if err != nil || !strings.Contains(string(out), hashes.String()) {
+			t.Errorf("%s: %v, printed %s; want %s", env, err, out, hashes.String())
+		}
+	}
 }
 
 func TestTheFirstDifferingEventOfTwoRunsIsNamed(t *testing.T) {
