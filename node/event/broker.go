@@ -126,3 +126,19 @@ func (e RequestUnsupported) Fields(f *Fields) {
 	f.Int("key", int64(e.Key))
 	f.Int("version", int64(e.Version))
 }
+
+// Loading: how far the recovery of a directory has come.
+type Loading struct {
+	Dir                                    string
+	LogsDone, Logs, SegmentsDone, Segments int
+}
+
+func (Loading) Name() string { return "loading" }
+func (Loading) Level() Level { return Debug }
+func (e Loading) Fields(f *Fields) {
+	f.Str("dir", e.Dir)
+	f.Int("logs-done", int64(e.LogsDone))
+	f.Int("logs", int64(e.Logs))
+	f.Int("segments-done", int64(e.SegmentsDone))
+	f.Int("segments", int64(e.Segments))
+}

@@ -1,0 +1,392 @@
+package api
+
+// Fetch: batches of some partitions.
+//
+//	4  isolation level, aborted transactions (0-3 are gone)
+//	5  log start offset          7  sessions             9  current leader epoch
+//	10 zstd                      11 rack                 12 flexible; diverging epoch
+//	13 topic ids                 15 replica state in a tag
+//	16 endpoints of the leaders that the reply names     17 directory id    18 follower's HW
+//
+// A request with less than min_bytes to answer waits in the purgatory, at most for
+// max_wait_ms. The bytes of batches are file ranges, which the connection sends from the
+// page cache.
+
+import (
+	"errors"
+
+	"github.com/twmb/franz-go/pkg/kerr"
+
+	"seedlog/clock"
+	"seedlog/clock/task"
+	"seedlog/node/conn"
+	"seedlog/node/meta"
+	"seedlog/node/replica"
+	"seedlog/storage"
+)
+
+// fetchOp is one Fetch request from its decoding to its reply.
+type fetchOp struct {
+	fetchRequest
+	s        *Service
+	image    *meta.Image
+	listener string
+	hints    leaderHints
+	session  *fetchSession
+	full     bool // the reply names every partition
+	targets  []fetchTarget
+	results  []fetchResult // of the targets
+	out      fetchReply
+
+	// While it waits.
+	delayed replica.Delayed
+	watch   []*replica.Watchers
+	need    int64 // more bytes than there were at the last read
+	woken   task.Signal
+	ready   bool // woken is set up
+}
+
+// fetchTarget is one partition to read, with what there was at the last read.
+type fetchTarget struct {
+	asked *fetchPart
+	memo  *sessionPart // nil without a session
+	topic string
+
+	part  *replica.Partition // nil: see the result's code
+	epoch int32
+	bytes int64 // appended so far
+	end   int64 // of what may be read
+}
+
+func (s *Service) fetchRequest(t *task.T, r *conn.Request, reply *conn.Reply) {
+	op := s.fetches.get()
+	op.s = s
+	if !op.ready {
+		op.woken.Init(s.RT, "api.fetchOp")
+		op.ready = true
+	}
+	if err := op.decode(r.Body, r.Version); err != nil {
+		s.fetches.put(op)
+		s.malformed(r, reply, err)
+		return
+	}
+	op.listener = r.Conn.Listener()
+	op.out = fetchReply{version: r.Version, cuts: op.out.cuts[:0], results: op.out.results[:0]}
+	if code := op.openSession(t.Now()); code != 0 {
+		op.out.code = code
+		op.send(reply)
+		return
+	}
+	op.aim()
+	deadline := r.Received.Add(millis(int64(max(op.maxWaitMs, 0))))
+	for !op.read(t) && t.Now() < deadline {
+		op.release()
+		if !op.wait(t, deadline) {
+			op.closeSession()
+			reply.Close("stopping")
+			return // op is still in the purgatory: it is not used again
+		}
+	}
+	op.choose()
+	op.closeSession()
+	op.send(reply)
+}
+
+// openSession finds or begins the session that the request belongs to.
+func (op *fetchOp) openSession(now clock.Instant) int16 {
+	cache := &op.s.sessions
+	op.session, op.full = nil, true
+	switch op.sessionEpoch {
+	case sessionEpochFinal, sessionEpochInitial:
+		if op.sessionID != 0 {
+			cache.end(op.sessionID)
+		}
+		if op.sessionEpoch == sessionEpochInitial && len(op.parts) > 0 {
+			op.session = cache.begin(len(op.parts), now)
+		}
+		if op.session != nil {
+			op.session.byID = op.version >= 13
+			op.session.update(&op.fetchRequest)
+			op.out.sessionID = op.session.id
+		}
+		return 0
+	}
+	session, stale := cache.resume(op.sessionID, op.sessionEpoch, now)
+	switch {
+	case stale:
+		return kerr.InvalidFetchSessionEpoch.Code
+	case session == nil:
+		return kerr.FetchSessionIDNotFound.Code
+	case session.byID != (op.version >= 13):
+		cache.release(session)
+		return kerr.FetchSessionTopicIDError.Code
+	}
+	session.update(&op.fetchRequest)
+	op.session, op.full = session, false
+	if len(session.parts) > 0 {
+		op.out.sessionID = session.id
+	}
+	return 0
+}
+
+func (op *fetchOp) closeSession() {
+	if op.session != nil {
+		op.s.sessions.release(op.session)
+		op.session = nil
+	}
+}
+
+// aim lists the partitions to read: the session's, or the request's.
+func (op *fetchOp) aim() {
+	op.targets = op.targets[:0]
+	if op.session != nil {
+		for _, p := range op.session.parts {
+			op.targets = append(op.targets, fetchTarget{asked: &p.asked, memo: p, topic: p.key.topic})
+		}
+	} else {
+		for i := range op.parts {
+			op.targets = append(op.targets, fetchTarget{asked: &op.parts[i]})
+		}
+	}
+	for len(op.results) < len(op.targets) {
+		op.results = append(op.results, fetchResult{})
+	}
+}
+
+// read reads every target and reports whether the request can be answered now.
+func (op *fetchOp) read(t *task.T) bool {
+	op.image = op.s.Image()
+	left := int64(min(op.maxBytes, op.s.Config().FetchMaxBytes))
+	got, failed := int64(0), false
+	for i := range op.targets {
+		target, result := &op.targets[i], &op.results[i]
+		result.reset()
+		code := op.resolve(target, result)
+		if code == 0 {
+			code = op.readOne(t, target, result, left, got == 0)
+		}
+		if code != 0 {
+			op.fail(target, result, code)
+		}
+		failed = failed || code != 0 || result.diverges
+		got += result.data.Size
+		left = max(left-result.data.Size, 0)
+	}
+	op.need = int64(min(op.minBytes, op.maxBytes, op.s.Config().FetchMaxBytes)) - got
+	return failed || op.need <= 0 || len(op.targets) == 0
+}
+
+// resolve finds the topic and the replica.
+func (op *fetchOp) resolve(target *fetchTarget, result *fetchResult) int16 {
+	target.part = nil
+	result.index = target.asked.index
+	var topic *meta.Topic
+	if op.version >= 13 {
+		result.id = target.asked.id
+		if topic = op.image.TopicByID(target.asked.id); topic == nil {
+			return kerr.UnknownTopicID.Code
+		}
+	} else {
+		if target.topic == "" {
+			target.topic = op.nameOf(target.asked.name)
+		}
+		result.topic = target.topic
+		topic = op.image.Topic(target.topic)
+	}
+	if topic.Partition(result.index) == nil {
+		return kerr.UnknownTopicOrPartition.Code
+	}
+	part, code := op.s.hosted(op.image, replica.Key{Topic: topic.ID, Partition: result.index})
+	if code != 0 {
+		return code
+	}
+	epoch, err := part.LeaderEpoch(target.asked.currentEpoch)
+	if err != nil {
+		return errorCode(err)
+	}
+	if op.replicaID >= 0 {
+		// Followers fetch from brokers that lead them; this one has none.
+		return kerr.NotLeaderForPartition.Code
+	}
+	target.part, target.epoch = part, epoch
+	return 0
+}
+
+// nameOf is the metadata's own copy of a name in the frame, if it has one.
+func (op *fetchOp) nameOf(frame []byte) string {
+	if topic := op.image.Topic(unsafeText(frame)); topic != nil {
+		return topic.Name
+	}
+	return string(frame)
+}
+
+func (op *fetchOp) readOne(t *task.T, target *fetchTarget, result *fetchResult, left int64, minOne bool) int16 {
+	log := target.part.Log()
+	bound := storage.ToHighWatermark
+	if op.readCommitted {
+		bound = storage.ToLastStable
+		result.aborted = true
+	}
+	target.bytes = target.part.BytesAppended()
+	limit := int32(min(int64(max(target.asked.maxBytes, 0)), left))
+	if op.diverged(target, result) {
+		limit, minOne = 0, false
+	}
+	err := log.Read(t, target.asked.offset, limit, bound, minOne, &result.data)
+	if errors.Is(err, storage.ErrOffsetOutOfRange) && op.aboveBound(target) {
+		// Between what may be read and the end of the log: nothing yet.
+		err = nil
+		result.data.HighWatermark, result.data.LastStableOffset = log.HighWatermark(), log.LastStableOffset()
+		result.data.LogStartOffset = log.LogStartOffset()
+	}
+	if err != nil {
+		return errorCode(err)
+	}
+	result.hw, result.lso, result.logStart = result.data.HighWatermark, result.data.LastStableOffset, result.data.LogStartOffset
+	target.end = result.hw
+	if op.readCommitted {
+		target.end = result.lso
+	}
+	return 0
+}
+
+func (op *fetchOp) aboveBound(target *fetchTarget) bool {
+	log := target.part.Log()
+	return target.asked.offset >= log.LogStartOffset() && target.asked.offset <= log.LogEndOffset()
+}
+
+// diverged compares the epoch of the asker's last record with the log (KIP-595).
+func (op *fetchOp) diverged(target *fetchTarget, result *fetchResult) bool {
+	if target.asked.lastFetchedEpoch < 0 {
+		return false
+	}
+	epoch, end := target.part.Log().EndOffsetForEpoch(target.asked.lastFetchedEpoch)
+	if epoch < target.asked.lastFetchedEpoch || end < target.asked.offset {
+		result.diverges, result.divergeEpoch, result.divergeOffset = true, epoch, end
+	}
+	return result.diverges
+}
+
+func (op *fetchOp) fail(target *fetchTarget, result *fetchResult, code int16) {
+	result.data.Release()
+	result.code = code
+	result.hw, result.lso, result.logStart = -1, -1, -1
+	if op.version < 12 || !wantsHint(code) {
+		return
+	}
+	id := target.asked.id
+	if op.version < 13 {
+		if topic := op.image.Topic(target.topic); topic != nil {
+			id = topic.ID
+		}
+	}
+	result.leader, result.leaderEpoch, result.tellLeader = op.hints.hint(op.image, replica.Key{Topic: id, Partition: result.index}, op.listener)
+}
+
+// release gives the pins of a read back that is not answered with.
+func (op *fetchOp) release() {
+	for i := range op.targets {
+		op.results[i].data.Release()
+	}
+}
+
+// wait parks until there may be enough to read, or the deadline. It reports false if the
+// node stops.
+func (op *fetchOp) wait(t *task.T, deadline clock.Instant) bool {
+	op.watch = op.watch[:0]
+	for i := range op.targets {
+		if p := op.targets[i].part; p != nil {
+			op.watch = append(op.watch, &p.Appended)
+		}
+	}
+	seen := op.woken.Generation()
+	op.s.Replicas.Purgatory().Watch(&op.delayed, op, deadline, op.watch...)
+	return op.woken.Wait(t, seen, clock.Never) != task.Stopping
+}
+
+// Ready implements replica.Operation: enough was appended since the last read, as far as
+// it can be read, or a partition is not led any more.
+func (op *fetchOp) Ready() bool {
+	more := int64(0)
+	for i := range op.targets {
+		target := &op.targets[i]
+		if target.part == nil {
+			continue
+		}
+		if !target.part.Leads(target.epoch) {
+			return true
+		}
+		log := target.part.Log()
+		end := log.HighWatermark()
+		if op.readCommitted {
+			end = log.LastStableOffset()
+		}
+		if end > target.end {
+			more += target.part.BytesAppended() - target.bytes
+		}
+	}
+	return more >= op.need
+}
+
+// Complete implements replica.Operation: it lets the request's task go on.
+func (op *fetchOp) Complete(expired bool) { op.woken.Raise() }
+
+// choose puts the results into the reply: all, or in a session those that say something
+// new.
+func (op *fetchOp) choose() {
+	got := 0
+	for i := range op.targets {
+		result := &op.results[i]
+		memo := op.targets[i].memo
+		changed := memo == nil || memo.changed(result)
+		if op.full || changed {
+			op.out.results = append(op.out.results, result)
+		}
+		if result.data.Size > 0 {
+			got++
+		}
+	}
+	if op.session != nil && !op.full && got > 0 && got < len(op.targets) {
+		next := 0
+		op.session.rotate(func(*sessionPart) bool {
+			next++
+			return op.results[next-1].data.Size > 0
+		})
+	}
+}
+
+// changed tells whether a session's client has to be told, and remembers what it is told.
+func (p *sessionPart) changed(r *fetchResult) bool {
+	changed := r.data.Size > 0 || r.hw != p.hw || r.logStart != p.logStart || r.diverges || r.code != 0
+	p.hw, p.logStart = r.hw, r.logStart
+	if r.code != 0 {
+		p.hw = -1
+	}
+	return changed
+}
+
+func (op *fetchOp) send(reply *conn.Reply) {
+	if op.version >= 16 {
+		op.out.endpoints = op.hints.endpoints
+	}
+	buf, parts := op.out.encode(reply.Buffer(), reply.Parts())
+	reply.Keep(buf)
+	reply.Send(parts)
+	op.recycle()
+}
+
+// recycle drops the references and keeps the memory.
+func (op *fetchOp) recycle() {
+	clear(op.parts)
+	clear(op.forgotten)
+	clear(op.targets)
+	clear(op.watch)
+	clear(op.out.results)
+	for i := range op.results {
+		op.results[i].reset()
+	}
+	op.image, op.hints.endpoints, op.out.endpoints = nil, op.hints.endpoints[:0], nil
+	if cap(op.parts) <= keepParts {
+		op.s.fetches.put(op)
+	}
+}

@@ -1,0 +1,78 @@
+package api
+
+// DescribeLogDirs: what lies in each log directory, and how large it is.
+//
+//	1  throttle time     2  flexible     3  top-level error
+//	4  size of the file system           5  cordoned directories (there are none)
+
+import (
+	"slices"
+
+	"github.com/twmb/franz-go/pkg/kerr"
+	"github.com/twmb/franz-go/pkg/kmsg"
+
+	"seedlog/clock/task"
+	"seedlog/node/conn"
+	"seedlog/node/replica"
+)
+
+func (s *Service) describeLogDirs(t *task.T, r *conn.Request, req *kmsg.DescribeLogDirsRequest) kmsg.Response {
+	resp := kmsg.NewPtrDescribeLogDirsResponse()
+	for _, d := range s.Replicas.Dirs() {
+		dir := kmsg.NewDescribeLogDirsResponseDir()
+		dir.Dir, dir.TotalBytes, dir.UsableBytes = d.Dir.Path(), -1, -1
+		if d.Dir.Err() != nil {
+			dir.ErrorCode = kerr.KafkaStorageError.Code
+			resp.Dirs = append(resp.Dirs, dir)
+			continue
+		}
+		dir.Topics = s.logsOf(d, req)
+		if usage, err := s.Disk.Usage(t, d.Dir.Path()); err == nil {
+			dir.TotalBytes, dir.UsableBytes = usage.Total, usage.Free
+		}
+		resp.Dirs = append(resp.Dirs, dir)
+	}
+	return resp
+}
+
+// logsOf lists the directory's partitions by name, those that are asked for.
+func (s *Service) logsOf(d replica.Dir, req *kmsg.DescribeLogDirsRequest) []kmsg.DescribeLogDirsResponseDirTopic {
+	var topics []kmsg.DescribeLogDirsResponseDirTopic
+	for _, p := range s.hostedIn(d) {
+		index := p.Key().Partition
+		if req.Topics != nil && !asksFor(req, p.Topic(), index) {
+			continue
+		}
+		if len(topics) == 0 || topics[len(topics)-1].Topic != p.Topic() {
+			topic := kmsg.NewDescribeLogDirsResponseDirTopic()
+			topic.Topic = p.Topic()
+			topics = append(topics, topic)
+		}
+		out := kmsg.NewDescribeLogDirsResponseDirTopicPartition()
+		out.Partition, out.Size = index, p.Log().Size()
+		out.OffsetLag = max(p.Log().HighWatermark()-p.Log().LogEndOffset(), 0)
+		topic := &topics[len(topics)-1]
+		topic.Partitions = append(topic.Partitions, out)
+	}
+	return topics
+}
+
+func (s *Service) hostedIn(d replica.Dir) []*replica.Partition {
+	var list []*replica.Partition
+	for _, p := range s.Replicas.Partitions() {
+		if p.Log().Dir() == d.Dir {
+			list = append(list, p)
+		}
+	}
+	slices.SortFunc(list, replica.ByName)
+	return list
+}
+
+func asksFor(req *kmsg.DescribeLogDirsRequest, topic string, index int32) bool {
+	for _, t := range req.Topics {
+		if t.Topic == topic && slices.Contains(t.Partitions, index) {
+			return true
+		}
+	}
+	return false
+}

@@ -1,0 +1,13 @@
+// Package replica hosts the replicas of this broker: it opens the log directories, matches
+// their logs with the metadata, leads and follows partitions as the metadata says, and
+// holds the requests that wait for them.
+//
+//	Manager      directories, partitions by topic id, checkpoints, strays
+//	Partition    one log and the leadership that package partition decides about
+//	Purgatory    delayed operations: what a partition's change may complete
+//
+// Everything is found by topic id, never by name alone: a topic that was deleted and made
+// again under its name is another one, and the old one's directory is not its log.
+//
+// It knows no request and no reply; node/api turns those into calls of this package.
+package replica

@@ -1,0 +1,362 @@
+package replica
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+
+	"seedlog/clock/task"
+	"seedlog/node/config"
+	"seedlog/node/event"
+	"seedlog/node/meta"
+	"seedlog/node/partition"
+	"seedlog/storage"
+)
+
+// Env is what a Manager works with.
+type Env struct {
+	RT   task.Runtime
+	Self int32 // this broker's id
+	// Config is the newest settings of the broker.
+	Config func() *config.Config
+	// Dirs are the opened and loaded log directories, the metadata's among them.
+	Dirs []Dir
+	// Events may be nil.
+	Events event.Sink
+}
+
+// Dir is a log directory with its id from meta.properties.
+type Dir struct {
+	ID  meta.UUID
+	Dir *storage.Dir
+}
+
+// Manager hosts the partitions of one broker.
+type Manager struct {
+	rt        task.Runtime
+	self      int32
+	config    func() *config.Config
+	dirs      []Dir
+	events    event.Sink
+	purgatory *Purgatory
+	group     *task.Group
+
+	mu         task.Mutex
+	partitions map[Key]*Partition
+	failed     map[Key]error                // assigned here, and no directory could take them
+	unclaimed  map[Key]*storage.Log         // loaded, and not yet seen in the metadata
+	list       task.Published[[]*Partition] // in the order of creation; copied on write
+}
+
+// NewManager hosts nothing yet. Partitions come with the metadata (MetadataChanged), which
+// claims the logs that the directories have loaded; skip names the topics whose logs are
+// somebody else's.
+func NewManager(env Env, skip ...string) *Manager {
+	m := &Manager{
+		rt: env.RT, self: env.Self, config: env.Config, dirs: env.Dirs, events: env.Events,
+		purgatory:  NewPurgatory(env.RT),
+		group:      task.NewGroup(env.RT, "replica"),
+		partitions: map[Key]*Partition{},
+		failed:     map[Key]error{},
+		unclaimed:  map[Key]*storage.Log{},
+	}
+	m.mu.Init(env.RT, "replica.Manager")
+	m.list.Init(env.RT, new([]*Partition))
+	for _, d := range env.Dirs {
+		for _, l := range d.Dir.Logs() {
+			if !slices.Contains(skip, l.Topic()) {
+				m.unclaimed[Key{l.TopicID(), l.Partition()}] = l
+			}
+		}
+	}
+	return m
+}
+
+// Start begins the periodic work. Close ends it.
+func (m *Manager) Start() {
+	cfg := m.config()
+	m.group.Go("purgatory", m.purgatory.Run)
+	m.every("high watermark checkpoint", cfg.HighWatermarkCheckpointMs, (*storage.Dir).CheckpointHighWatermarks)
+	m.every("recovery point checkpoint", cfg.RecoveryPointCheckpointMs, (*storage.Dir).CheckpointRecoveryPoints)
+	m.every("log start checkpoint", cfg.LogStartCheckpointMs, (*storage.Dir).CheckpointLogStarts)
+	for _, d := range m.dirs {
+		m.group.Go("dir "+d.Dir.Path(), d.Dir.Run)
+		d.Dir.OnOffline(func(error) { m.group.Go("offline "+d.Dir.Path(), func(*task.T) { m.wakeDir(d.Dir) }) })
+	}
+}
+
+// every writes a checkpoint of each online directory every so many milliseconds. A failed
+// write takes the directory offline, which the directory says itself.
+func (m *Manager) every(name string, ms int64, write func(*storage.Dir, *task.T) error) {
+	m.group.Go(name, func(t *task.T) {
+		for t.Sleep(t.Now().Add(millis(ms))) {
+			for _, d := range m.dirs {
+				if d.Dir.Err() != nil {
+					continue
+				}
+				if err := write(d.Dir, t); err != nil {
+					m.emit(event.CheckpointFailed{Dir: d.Dir.Path(), What: name, Err: err})
+				}
+			}
+		}
+	})
+}
+
+// wakeDir lets those who wait for a partition of a failed directory see it.
+func (m *Manager) wakeDir(d *storage.Dir) {
+	for _, p := range m.Partitions() {
+		if p.log.Dir() == d {
+			p.check()
+		}
+	}
+}
+
+func (m *Manager) emit(e event.Event) {
+	if m.events != nil {
+		m.events.Emit(e)
+	}
+}
+
+// Purgatory is where the operations wait that partitions complete.
+func (m *Manager) Purgatory() *Purgatory { return m.purgatory }
+
+// Partitions are all that are hosted, in the order of creation.
+func (m *Manager) Partitions() []*Partition { return *m.list.Load() }
+
+// Dirs are the log directories.
+func (m *Manager) Dirs() []Dir { return m.dirs }
+
+// Partition returns a hosted partition. The errors are ErrUnknownPartition and
+// storage.ErrOffline.
+func (m *Manager) Partition(k Key) (*Partition, error) {
+	m.mu.Lock()
+	p, err := m.partitions[k], m.failed[k]
+	m.mu.Unlock()
+	if p != nil {
+		return p, nil
+	}
+	if err != nil {
+		return nil, fmt.Errorf("partition %d of topic %s: %w: %w", k.Partition, meta.UUIDString(k.Topic), storage.ErrOffline, err)
+	}
+	return nil, fmt.Errorf("partition %d of topic %s: %w", k.Partition, meta.UUIDString(k.Topic), ErrUnknownPartition)
+}
+
+// MetadataChanged implements quorum.Listener: it makes, deletes and re-leads partitions.
+func (m *Manager) MetadataChanged(t *task.T, d *meta.Delta) {
+	for i := range d.Topics {
+		topic := &d.Topics[i]
+		if topic.New == nil {
+			m.deleteTopic(t, topic.Old)
+			continue
+		}
+		for _, index := range topic.Changed() {
+			m.assign(t, d.To, topic.New, index)
+		}
+	}
+	if d.From.Offset < 0 {
+		m.strayUnclaimed(t)
+	}
+	m.configsChanged(d)
+}
+
+// assign brings one partition to what the metadata says of it.
+func (m *Manager) assign(t *task.T, image *meta.Image, topic *meta.Topic, index int32) {
+	k := Key{topic.ID, index}
+	state := topic.Partitions[index]
+	at := slices.Index(state.Replicas, m.self)
+	if at < 0 {
+		m.remove(t, k)
+		return
+	}
+	p, err := m.host(t, image, topic, k, state, at)
+	if err == nil {
+		err = p.become(t, state)
+	}
+	if err != nil && !errors.Is(err, storage.ErrClosed) {
+		m.mu.Lock()
+		if m.partitions[k] == nil {
+			m.failed[k] = err
+		}
+		m.mu.Unlock()
+		m.emit(event.PartitionFailed{Topic: topic.Name, Partition: index, Err: err})
+	}
+}
+
+// become leads or follows as the metadata says.
+func (p *Partition) become(t *task.T, state *meta.Partition) error {
+	reg := partition.Registration{
+		Leader: state.Leader, LeaderEpoch: state.LeaderEpoch, PartitionEpoch: state.PartitionEpoch,
+		Replicas: state.Replicas, ISR: state.ISR,
+	}
+	if state.Leader != p.m.self {
+		p.follow(reg)
+		return nil
+	}
+	return p.lead(t, reg)
+}
+
+// host returns the partition's replica; if there is none it claims the loaded log of that
+// topic id, or makes one.
+func (m *Manager) host(t *task.T, image *meta.Image, topic *meta.Topic, k Key, state *meta.Partition, at int) (*Partition, error) {
+	m.mu.Lock()
+	p, log := m.partitions[k], m.unclaimed[k]
+	delete(m.unclaimed, k)
+	m.mu.Unlock()
+	if p != nil {
+		return p, nil
+	}
+	cfg := m.config()
+	settings := cfg.Topic(image.Config(meta.TopicResource, topic.Name).Map())
+	if log == nil {
+		if err := m.clearName(t, topic.Name, k); err != nil {
+			return nil, err
+		}
+		dir, err := m.pick(state, at)
+		if err != nil {
+			return nil, err
+		}
+		log, err = dir.Create(t, topic.Name, topic.ID, k.Partition, logConfig(cfg, &settings))
+		if err != nil {
+			return nil, err
+		}
+	} else {
+		log.SetConfig(logConfig(cfg, &settings))
+	}
+	p = newPartition(m, k, log, settings)
+	m.mu.Lock()
+	m.partitions[k] = p
+	delete(m.failed, k)
+	list := append(slices.Clone(*m.list.Load()), p)
+	m.list.Store(&list)
+	m.mu.Unlock()
+	return p, nil
+}
+
+// clearName moves the directory of an older topic of that name, which was deleted while
+// this broker was down, out of the way.
+func (m *Manager) clearName(t *task.T, name string, k Key) error {
+	for _, d := range m.dirs {
+		for _, l := range d.Dir.Logs() {
+			if l.Topic() != name || l.Partition() != k.Partition || l.TopicID() == k.Topic {
+				continue
+			}
+			old := Key{l.TopicID(), l.Partition()}
+			m.mu.Lock()
+			_, unclaimed := m.unclaimed[old]
+			delete(m.unclaimed, old)
+			m.mu.Unlock()
+			if !unclaimed {
+				continue
+			}
+			if err := m.stray(t, d.Dir, l); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// pick chooses the directory of a new log: the assigned one, or the one with the fewest.
+func (m *Manager) pick(state *meta.Partition, at int) (*storage.Dir, error) {
+	var best *storage.Dir
+	fewest := 0
+	var failure error
+	for _, d := range m.dirs {
+		if err := d.Dir.Err(); err != nil {
+			failure = err
+			continue
+		}
+		if at < len(state.Directories) && state.Directories[at] == d.ID {
+			return d.Dir, nil
+		}
+		if n := len(d.Dir.Logs()); best == nil || n < fewest {
+			best, fewest = d.Dir, n
+		}
+	}
+	if best == nil {
+		return nil, fmt.Errorf("no log directory is online: %w", failure)
+	}
+	return best, nil
+}
+
+func (m *Manager) deleteTopic(t *task.T, topic *meta.Topic) {
+	for i := range topic.Partitions {
+		m.remove(t, Key{topic.ID, int32(i)})
+	}
+}
+
+// remove ends a replica and deletes its log.
+func (m *Manager) remove(t *task.T, k Key) {
+	m.mu.Lock()
+	p := m.partitions[k]
+	delete(m.partitions, k)
+	delete(m.failed, k)
+	if p != nil {
+		list := slices.DeleteFunc(slices.Clone(*m.list.Load()), func(o *Partition) bool { return o == p })
+		m.list.Store(&list)
+	}
+	m.mu.Unlock()
+	if p == nil {
+		return
+	}
+	p.close()
+	if err := p.log.Dir().Delete(t, p.log); err != nil {
+		m.emit(event.PartitionFailed{Topic: p.topic, Partition: k.Partition, Err: err})
+	}
+}
+
+// strayUnclaimed moves every loaded log aside that the metadata does not assign to this
+// broker under its topic id: its topic was deleted, made again, or moved while we were down.
+func (m *Manager) strayUnclaimed(t *task.T) {
+	for _, d := range m.dirs {
+		for _, l := range d.Dir.Logs() {
+			k := Key{l.TopicID(), l.Partition()}
+			m.mu.Lock()
+			_, unclaimed := m.unclaimed[k]
+			delete(m.unclaimed, k)
+			m.mu.Unlock()
+			if unclaimed {
+				if err := m.stray(t, d.Dir, l); err != nil {
+					m.emit(event.PartitionFailed{Topic: l.Topic(), Partition: l.Partition(), Err: err})
+				}
+			}
+		}
+	}
+}
+
+func (m *Manager) stray(t *task.T, d *storage.Dir, l *storage.Log) error {
+	m.emit(event.LogStray{Dir: d.Path(), Log: l.Name(), TopicID: meta.UUIDString(l.TopicID())})
+	return d.Stray(t, l)
+}
+
+// configsChanged takes over changed settings: of single topics, or of the broker, which all
+// topics inherit from.
+func (m *Manager) configsChanged(d *meta.Delta) {
+	if len(d.Configs) == 0 {
+		return
+	}
+	cfg := m.config()
+	broker := slices.ContainsFunc(d.Configs, func(r meta.ConfigResource) bool { return r.Type == meta.BrokerResource })
+	changed := func(topic string) bool {
+		_, found := slices.BinarySearchFunc(d.Configs, meta.ConfigResource{Type: meta.TopicResource, Name: topic}, compareResource)
+		return found
+	}
+	for _, p := range m.Partitions() {
+		if broker || changed(p.topic) {
+			settings := cfg.Topic(d.To.Config(meta.TopicResource, p.topic).Map())
+			p.settings.Store(&settings)
+			p.log.SetConfig(logConfig(cfg, &settings))
+			p.advance()
+		}
+	}
+}
+
+// Close stops the periodic work and fails whoever still waits. The directories stay open:
+// they are their opener's to close.
+func (m *Manager) Close(t *task.T) {
+	for _, p := range m.Partitions() {
+		p.close()
+	}
+	m.group.Stop()
+	m.group.Wait(t)
+}

@@ -1,0 +1,312 @@
+package replica
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+
+	"seedlog/clock/task"
+	"seedlog/node/config"
+	"seedlog/node/event"
+	"seedlog/node/partition"
+	"seedlog/storage"
+)
+
+// Errors of a partition; the text adds its name and the numbers.
+var (
+	// ErrNotLeader: this broker does not lead the partition (any more).
+	ErrNotLeader = errors.New("not the leader")
+	// ErrUnknownPartition: this broker has no replica of it.
+	ErrUnknownPartition = errors.New("unknown partition")
+)
+
+// Key names a partition: topics by id, because names come back.
+type Key struct {
+	Topic     [16]byte
+	Partition int32
+}
+
+// Partition is this broker's replica of one partition.
+//
+// Lock order: Watchers, Partition, then the log's own.
+type Partition struct {
+	key   Key
+	topic string
+	m     *Manager
+	log   *storage.Log
+
+	// Appended waits for data, Committed for the high watermark or the synced end. Both are
+	// checked after every change of what they wait for.
+	Appended, Committed Watchers
+	bytes               task.Int64 // appended since the start
+	settings            task.Published[config.Topic]
+
+	mu       task.Mutex
+	leader   *partition.Leader      // nil while another broker leads, or none
+	reg      partition.Registration // the newest metadata
+	gone     bool                   // deleted, or the node stops
+	syncing  bool                   // a task is syncing the log
+	wantSync int64                  // up to where
+}
+
+func newPartition(m *Manager, key Key, log *storage.Log, settings config.Topic) *Partition {
+	p := &Partition{key: key, topic: log.Topic(), m: m, log: log}
+	p.reg = partition.Registration{Leader: -1, LeaderEpoch: -1, PartitionEpoch: -1}
+	p.mu.Init(m.rt, "replica.Partition")
+	p.Appended.Init(m.rt)
+	p.Committed.Init(m.rt)
+	p.settings.Init(m.rt, &settings)
+	return p
+}
+
+// Key is the topic's id and the partition's index.
+func (p *Partition) Key() Key { return p.key }
+
+// Topic is the topic's name.
+func (p *Partition) Topic() string { return p.topic }
+
+// Log is the replica's log.
+func (p *Partition) Log() *storage.Log { return p.log }
+
+// Settings are the topic's settings.
+func (p *Partition) Settings() *config.Topic { return p.settings.Load() }
+
+// BytesAppended is a counter of appended bytes, for who waits for a certain number.
+func (p *Partition) BytesAppended() int64 { return p.bytes.Load() }
+
+func (p *Partition) String() string { return fmt.Sprintf("%s-%d", p.topic, p.key.Partition) }
+
+// LeaderEpoch returns the epoch that this broker leads in. currentEpoch is what the client
+// believes, -1 for nothing. The errors are ErrNotLeader, those of partition.CheckEpoch and
+// storage.ErrOffline.
+func (p *Partition) LeaderEpoch(currentEpoch int32) (int32, error) {
+	if err := p.log.Err(); err != nil {
+		return -1, err
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.leaderEpoch(currentEpoch)
+}
+
+func (p *Partition) leaderEpoch(currentEpoch int32) (int32, error) {
+	if p.gone {
+		return -1, fmt.Errorf("%s: %w", p, ErrUnknownPartition)
+	}
+	if err := partition.CheckEpoch(currentEpoch, p.reg.LeaderEpoch); err != nil {
+		return -1, fmt.Errorf("%s: %w", p, err)
+	}
+	if p.leader == nil {
+		return -1, fmt.Errorf("%s: %w: broker %d leads in epoch %d", p, ErrNotLeader, p.reg.Leader, p.reg.LeaderEpoch)
+	}
+	return p.leader.LeaderEpoch(), nil
+}
+
+// Leads reports whether this broker still leads in the epoch, and can serve.
+func (p *Partition) Leads(epoch int32) bool {
+	if p.log.Err() != nil {
+		return false
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return !p.gone && p.leader != nil && p.leader.LeaderEpoch() == epoch
+}
+
+// BehindEpochStart reports that the high watermark has not reached the start of this
+// leader's epoch: how much is committed is not known yet (KIP-207).
+func (p *Partition) BehindEpochStart() bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.leader != nil && p.leader.HighWatermark() < p.leader.EpochStart()
+}
+
+// Leader returns the broker that leads by the newest metadata, and the epoch.
+func (p *Partition) Leader() (id, epoch int32) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.reg.Leader, p.reg.LeaderEpoch
+}
+
+// Append writes validated batches as the leader. allISR asks that the in-sync set is large
+// enough for acks=all (partition.ErrNotEnoughReplicas). The returned epoch is the one that
+// the batches were written in.
+func (p *Partition) Append(t *task.T, batches []byte, origin storage.Origin, allISR bool) (storage.AppendInfo, int32, error) {
+	return p.AppendIn(t, -1, batches, origin, allISR)
+}
+
+// AppendIn is Append for one who must not write in another epoch than its own.
+func (p *Partition) AppendIn(t *task.T, ownEpoch int32, batches []byte, origin storage.Origin, allISR bool) (storage.AppendInfo, int32, error) {
+	p.mu.Lock()
+	epoch, err := p.leaderEpoch(ownEpoch)
+	if err == nil && allISR {
+		err = p.leader.CheckMinInSync(p.minInSync())
+	}
+	p.mu.Unlock()
+	if err != nil {
+		return storage.AppendInfo{}, -1, err
+	}
+	info, err := p.appendIn(t, epoch, batches, origin)
+	return info, epoch, err
+}
+
+func (p *Partition) appendIn(t *task.T, epoch int32, batches []byte, origin storage.Origin) (storage.AppendInfo, error) {
+	info, err := p.log.Append(t, epoch, batches, origin)
+	if err != nil {
+		return info, err
+	}
+	if !info.Duplicate {
+		p.bytes.Add(int64(len(batches)))
+	}
+	if info.MustSync {
+		p.syncSoon(info.LastOffset + 1)
+	}
+	p.advance()
+	return info, nil
+}
+
+func (p *Partition) minInSync() int { return int(p.Settings().MinInsyncReplicas) }
+
+// everySync reports whether only what is synced counts (flush.messages=1).
+func (p *Partition) everySync() bool { return p.Settings().FlushMessages == 1 }
+
+// ownEnd is what the leader counts itself with in the high watermark.
+func (p *Partition) ownEnd() int64 {
+	if p.everySync() {
+		return p.log.SyncedEnd()
+	}
+	return p.log.LogEndOffset()
+}
+
+// advance moves the high watermark as far as it may and completes who waited for it.
+func (p *Partition) advance() bool {
+	p.mu.Lock()
+	moved := false
+	if p.leader != nil {
+		var hw int64
+		hw, moved = p.leader.AdvanceHighWatermark(p.ownEnd(), p.minInSync())
+		if moved {
+			p.log.SetHighWatermark(hw)
+		}
+	}
+	p.mu.Unlock()
+	if moved {
+		p.check()
+	}
+	return moved
+}
+
+func (p *Partition) check() {
+	p.m.purgatory.Check(&p.Committed)
+	p.m.purgatory.Check(&p.Appended)
+}
+
+// syncSoon has everything below offset synced by a task of its own, one for all who ask
+// meanwhile. Who waits for it watches Committed.
+func (p *Partition) syncSoon(offset int64) {
+	p.mu.Lock()
+	p.wantSync = max(p.wantSync, offset)
+	begin := !p.syncing && !p.gone
+	p.syncing = p.syncing || begin
+	p.mu.Unlock()
+	if begin {
+		p.m.group.Go("sync "+p.String(), p.sync)
+	}
+}
+
+// sync is the task that syncs until nobody wants more. A failed sync takes the log
+// offline; those who wait see that.
+func (p *Partition) sync(t *task.T) {
+	for {
+		p.mu.Lock()
+		want := p.wantSync
+		if want <= p.log.SyncedEnd() || p.gone {
+			p.syncing = false
+			p.mu.Unlock()
+			return
+		}
+		p.mu.Unlock()
+		if err := p.log.SyncTo(t, want); err != nil {
+			p.mu.Lock()
+			p.syncing = false
+			p.mu.Unlock()
+			p.check()
+			return
+		}
+		if !p.advance() {
+			p.m.purgatory.Check(&p.Committed)
+		}
+	}
+}
+
+// Synced reports whether everything below offset is durable.
+func (p *Partition) Synced(offset int64) bool { return p.log.SyncedEnd() >= offset }
+
+// CommittedTo answers for an acks=all append of the epoch that ends at required: not yet,
+// committed (nil), or why it never will be.
+func (p *Partition) CommittedTo(required int64, epoch int32) (done bool, err error) {
+	if err := p.log.Err(); err != nil {
+		return true, err
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if now, err := p.leaderEpoch(-1); err != nil {
+		return true, err
+	} else if now != epoch {
+		return true, fmt.Errorf("%s: %w: appended in epoch %d, now leading in %d", p, ErrNotLeader, epoch, now)
+	}
+	return p.leader.CommittedAndEnough(required, p.minInSync())
+}
+
+// lead takes the leadership that the metadata gives, or keeps it with new replicas.
+func (p *Partition) lead(t *task.T, reg partition.Registration) error {
+	p.mu.Lock()
+	if p.leader != nil && p.leader.LeaderEpoch() == reg.LeaderEpoch {
+		if p.leader.Update(reg, t.Now()) {
+			p.reg = reg
+		}
+		p.mu.Unlock()
+		p.advance()
+		return nil
+	}
+	old := p.reg
+	p.mu.Unlock()
+	if reg.LeaderEpoch < old.LeaderEpoch {
+		return nil
+	}
+	start := p.log.LogEndOffset()
+	if err := p.log.AssignEpochStart(t, reg.LeaderEpoch, start); err != nil {
+		return err
+	}
+	p.mu.Lock()
+	p.leader = partition.NewLeader(p.m.self, reg, start, p.log.HighWatermark(), t.Now())
+	p.reg = reg
+	p.mu.Unlock()
+	p.m.emit(event.LeaderBegan{Topic: p.topic, Partition: p.key.Partition, LeaderEpoch: reg.LeaderEpoch, Offset: start})
+	p.advance()
+	p.check()
+	return nil
+}
+
+// follow gives the leadership up: another broker leads, or none.
+func (p *Partition) follow(reg partition.Registration) {
+	p.mu.Lock()
+	if reg.LeaderEpoch < p.reg.LeaderEpoch {
+		p.mu.Unlock()
+		return
+	}
+	p.leader, p.reg = nil, reg
+	p.mu.Unlock()
+	p.check()
+}
+
+// close ends the replica; whoever waits gets an error.
+func (p *Partition) close() {
+	p.mu.Lock()
+	p.gone, p.leader = true, nil
+	p.mu.Unlock()
+	p.check()
+}
+
+// ByName orders partitions by topic name and index.
+func ByName(a, b *Partition) int {
+	return cmp.Or(cmp.Compare(a.topic, b.topic), cmp.Compare(a.key.Partition, b.key.Partition))
+}
