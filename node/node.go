@@ -52,8 +52,8 @@ type Node struct {
 }
 
 // New describes a node. Nothing happens before Run.
-func New(h Host, cfg *config.Config) *Node {
-	n := &Node{h: h, cfg: cfg}
+func New(h Host, cfg config.Config) *Node {
+	n := &Node{h: h, cfg: &cfg}
 	if h.Events == nil {
 		n.h.Events = nobody{}
 	}
