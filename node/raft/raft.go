@@ -2,11 +2,11 @@
 // committed (KIP-595, KIP-853). It is a state machine: [Core.Step] takes an event and
 // returns [Effects], which the host carries out in their order before the next event.
 //
-//	            Start                 majority of votes           Resigned
+//	            Start                 majority of votes           Failed
 //	Unattached -------> Candidate ----------------------> Leader ----------> Resigned
 //	                    (epoch + 1, votes for itself, durable first)
 //
-// A vote is durable before anybody is told of it, and a restarted node always begins a new
+// A vote is durable before anything is done with it, and a restarted node always begins a new
 // epoch: it may have lost what it appended in the old one, and one (epoch, offset) must
 // never name two records.
 //
@@ -198,11 +198,23 @@ func (c *Core) Step(e Event) Effects {
 	return out
 }
 
-// stand makes the node a candidate of the next epoch, which votes for itself.
+// stand makes the node a candidate of the next epoch, which votes for itself. Where that
+// vote is a majority, vote and leadership are made durable in one.
 func (c *Core) stand(out *Effects) {
 	c.role = Candidate
 	c.granted = []ReplicaKey{c.self}
+	if c.majority(len(c.granted)) {
+		c.lead(c.state.Epoch+1, out)
+		return
+	}
 	c.persist(ElectionState{Epoch: c.state.Epoch + 1, LeaderID: None, Voted: c.self}, out)
+}
+
+// lead is what a majority of votes makes of a candidate, once that is durable. That it
+// leads says whom it voted for.
+func (c *Core) lead(epoch int32, out *Effects) {
+	c.role = Leader
+	c.persist(ElectionState{Epoch: epoch, LeaderID: c.self.ID, Voted: ReplicaKey{ID: None}}, out)
 }
 
 func (c *Core) persist(s ElectionState, out *Effects) {
@@ -216,11 +228,7 @@ func (c *Core) persisted(out *Effects) {
 		panic("raft: Persisted without a Persist")
 	}
 	c.persisting = false
-	switch {
-	case c.role == Candidate && c.majority(len(c.granted)):
-		c.role = Leader
-		c.persist(ElectionState{Epoch: c.state.Epoch, LeaderID: c.self.ID, Voted: ReplicaKey{ID: None}}, out)
-	case c.role == Leader:
+	if c.role == Leader {
 		clear(c.ends)
 		out.Begin = &Begin{Epoch: c.state.Epoch, Voters: slices.Clone(c.voters), Granting: slices.Clone(c.granted)}
 	}
