@@ -188,6 +188,7 @@ func TestAKillUnwindsTasksWhereTheyAreAndMutesThem(t *testing.T) {
 	mu := task.NewMutex(rt, "a.lock")
 	gate := task.NewGate(rt, "a.gate")
 	var unwound []string
+	wentOn := false
 	for i := range 3 {
 		name := fmt.Sprint("victim", i)
 		spawn(rt, name, func(t *task.T) {
@@ -198,14 +199,18 @@ func TestAKillUnwindsTasksWhereTheyAreAndMutesThem(t *testing.T) {
 				outside.Wake()
 				s.At(0, func() { panic("a callback of the dead") })
 				t.Park(clock.Never)
-				panic("went on after its death")
+				wentOn = true
 			}()
 			gate.Enter(t)
 			defer gate.Leave(t)
 			t.Park(clock.Never)
-			panic("was woken")
+			wentOn = true
 		})
 	}
+	spawn(rt, "sleeper", func(t *task.T) {
+		t.Park(t.Now() + 1e9)
+		wentOn = true
+	})
 	never := spawn(rt, "never started", func(t *task.T) {})
 	_ = never
 	late := rt.At(1e9, func() { panic("a callback of the dead") })
@@ -216,8 +221,8 @@ func TestAKillUnwindsTasksWhereTheyAreAndMutesThem(t *testing.T) {
 	if got := strings.Join(unwound, " "); got != "victim0 victim1 victim2" || rt.Tasks() != 0 || !rt.Dead() {
 		t.Errorf("unwound %q, %d tasks left", got, rt.Tasks())
 	}
-	if out := s.Run(nil, 2e9); out != sched.Expired || s.Steps() != steps {
-		t.Errorf("%v after %d steps: %v", out, s.Steps()-steps, s.Failure())
+	if out := s.Run(nil, 2e9); out != sched.Expired || s.Steps() != steps || wentOn {
+		t.Errorf("%v after %d steps, went on: %v, %v", out, s.Steps()-steps, wentOn, s.Failure())
 	}
 	if late.Cancel() {
 		t.Error("a callback was still to come")
@@ -302,6 +307,23 @@ func TestClocksAreSkewedDriftAndJump(t *testing.T) {
 	if s.Run(nil, clock.Never) != sched.Idle {
 		t.Fatal(s.Failure())
 	}
+	for _, ppm := range []int64{1, -1, 333_333, -333_333} {
+		rt := s.NewRuntime("exact", sched.ClockParams{DriftPPM: ppm})
+		for d := clock.Instant(1); d < 1e13; d = d*3 + 1 {
+			local := rt.Now() + d
+			s.At(rt.SimTime(local)-1, func() {
+				if rt.Now() >= local {
+					t.Errorf("%d ppm: a deadline in %d is late", ppm, d)
+				}
+			})
+			s.At(rt.SimTime(local), func() {
+				if rt.Now() < local {
+					t.Errorf("%d ppm: a deadline in %d is %d early", ppm, d, local-rt.Now())
+				}
+			})
+		}
+	}
+	s.Run(nil, clock.Never)
 	rt := s.NewRuntime("jumper", sched.ClockParams{SkewMs: 1000})
 	wall, mono := rt.UnixMilli(), rt.Now()
 	rt.Jump(-3_600_000)
@@ -325,6 +347,16 @@ func TestCallbacksHappenInOrderAndCanBeCalledOff(t *testing.T) {
 	s.Run(nil, clock.Never)
 	if fmt.Sprint(got) != "[1 2 22 3 4]" || last.Cancel() || s.Now() != 400 {
 		t.Errorf("%v at %d", got, s.Now())
+	}
+	got = nil
+	for i := range 100 {
+		s.At(500+clock.Instant(i%2), note(i%2*50+i/2))
+	}
+	s.Run(nil, clock.Never)
+	for i := range 100 {
+		if got[i] != i {
+			t.Fatalf("callbacks of one instant came as %v", got)
+		}
 	}
 }
 
