@@ -106,7 +106,7 @@ func (n *Network) Dial(t *task.T, addr string, until clock.Instant) (net.Conn, e
 	}
 	if err := secure.HandshakeContext(ctx); err != nil {
 		c.Close()
-		return nil, mapErr("handshake", addr, err)
+		return nil, mapErr("dial", addr, err)
 	}
 	return n.newConn(c.(*stdnet.TCPConn), secure)
 }
@@ -156,18 +156,18 @@ func mapErr(op, addr string, err error) error {
 	}
 	kind := net.ErrReset
 	switch {
-	case errors.Is(err, net.ErrCut), errors.Is(err, net.ErrClosed), errors.Is(err, net.ErrTimeout),
-		errors.Is(err, net.ErrReset):
+	case errors.Is(err, net.ErrCut), errors.Is(err, net.ErrClosed):
 		return err
 	case errors.Is(err, stdnet.ErrClosed):
 		kind = net.ErrClosed
-	case errors.Is(err, os.ErrDeadlineExceeded), isTimeout(err):
+	case errors.Is(err, os.ErrDeadlineExceeded), op == "dial" && isTimeout(err):
 		kind = net.ErrTimeout
 	case errors.Is(err, syscall.EADDRINUSE):
 		kind = net.ErrInUse
 	case errors.Is(err, syscall.ECONNREFUSED):
 		kind = net.ErrRefused
-	case errors.Is(err, syscall.ECONNRESET), errors.Is(err, syscall.EPIPE), errors.Is(err, io.ErrUnexpectedEOF):
+	case errors.Is(err, syscall.ECONNRESET), errors.Is(err, syscall.EPIPE), errors.Is(err, io.ErrUnexpectedEOF),
+		errors.Is(err, syscall.ETIMEDOUT): // keep-alive gave up: that is no deadline of ours
 	default:
 		return fmt.Errorf("%s %s: %w", op, addr, err)
 	}

@@ -393,3 +393,20 @@ func memory() int64 {
 	runtime.ReadMemStats(&m)
 	return int64(m.HeapAlloc + m.StackInuse)
 }
+
+// timedOutConn is a connection whose reads end at once, as after a TLS handshake that
+// timed out.
+type timedOutConn struct{ net.Conn }
+
+func (timedOutConn) Read(*task.T, []byte, clock.Instant) (int, error) { return 0, net.ErrTimeout }
+
+func TestReadThatTimesOutBeforeItsDeadlineIsFinal(t *testing.T) {
+	live.Main(live.New(live.Options{}), func(tk *task.T) {
+		c := &Conn{nc: timedOutConn{}, idle: time.Hour, active: tk.Now()}
+		c.mu.Init(tk.Runtime(), "conn.Conn")
+		c.in.until = tk.Now().Add(time.Hour)
+		if _, err := c.read(tk, make([]byte, 1)); !errors.Is(err, net.ErrTimeout) {
+			t.Errorf("read: %v", err)
+		}
+	})
+}

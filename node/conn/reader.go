@@ -64,6 +64,9 @@ func (c *Conn) read(t *task.T, p []byte) (int, error) {
 			return n, err
 		}
 		now := t.Now()
+		if now < c.in.until { // not ours: a handshake that timed out says so for ever
+			return n, err
+		}
 		c.mu.Lock()
 		idleAt := c.active.Add(c.idle)
 		if len(c.queue) > 0 || c.writing {
