@@ -43,7 +43,9 @@ func (n *Net) newConn(from *Iface, to *listener, port int) (client, server *end)
 	client.in, server.in = server.out, client.out
 	from.ends = append(from.ends, client)
 	to.ifc.ends = append(to.ifc.ends, server)
-	n.open = append(n.open, client)
+	if n.open = append(n.open, client); len(n.open) > n.pruneAt {
+		n.prune()
+	}
 	return client, server
 }
 

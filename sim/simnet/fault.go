@@ -80,8 +80,8 @@ func (n *Net) HealAll() {
 	}
 }
 
-// pick draws an established connection, and one of its ends.
-func (n *Net) pick() *end {
+// prune forgets connections that are over.
+func (n *Net) prune() {
 	kept := n.open[:0]
 	for _, e := range n.open {
 		if !e.over() {
@@ -90,11 +90,17 @@ func (n *Net) pick() *end {
 	}
 	clear(n.open[len(kept):])
 	n.open = kept
-	if len(kept) == 0 {
+	n.pruneAt = 2*len(kept) + 64
+}
+
+// pick draws an established connection, and one of its ends.
+func (n *Net) pick() *end {
+	n.prune()
+	if len(n.open) == 0 {
 		return nil
 	}
 	r := n.faults.Uint64()
-	e := kept[(r>>1)%uint64(len(kept))]
+	e := n.open[(r>>1)%uint64(len(n.open))]
 	if r&1 == 1 {
 		e = e.peer
 	}
