@@ -44,7 +44,7 @@ type Net struct {
 	links    map[[2]string]*link
 	linkList []*link // in the order of their first use
 	open     []*end  // the dialling ends of connections that may still live, oldest first
-	pruneAt  int    // how many make it worth a look
+	pruneAt  int     // how many make it worth a look
 	lastConn uint64
 	faults   *rand.Rand // which connection a fault hits
 	counts   [numFaults]Count
