@@ -1,0 +1,371 @@
+package replica
+
+import (
+	"errors"
+	"math/rand/v2"
+	"os"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"seedlog/clock"
+	"seedlog/clock/live"
+	"seedlog/clock/task"
+	"seedlog/disk/osfs"
+	"seedlog/node/config"
+	"seedlog/node/meta"
+	"seedlog/node/partition"
+	"seedlog/storage"
+	"seedlog/storage/record"
+)
+
+const self = 1
+
+// host is a Manager over a real directory, with metadata that the test makes.
+type host struct {
+	t     *testing.T
+	tk    *task.T
+	dir   *storage.Dir
+	m     *Manager
+	cfg   *config.Config
+	image *meta.Image
+}
+
+// onDisk runs fn with a manager whose directory is path.
+func onDisk(t *testing.T, path string, image *meta.Image, fn func(h *host)) {
+	t.Helper()
+	rt := live.New(live.Options{})
+	cfg, _, err := config.Parse(map[string]string{"log.dirs": path})
+	if err != nil {
+		t.Fatal(err)
+	}
+	live.Main(rt, func(tk *task.T) {
+		env := storage.Env{RT: rt, Disk: osfs.New(osfs.Options{}), Rand: rand.New(rand.NewPCG(1, 2))}
+		dir, err := storage.OpenDir(tk, env, path, storage.DirConfig{})
+		if err != nil {
+			t.Error(err)
+			return
+		}
+		topic := cfg.Topic(nil)
+		if _, err := dir.Load(tk, func(string, [16]byte) storage.Config { return LogConfig(cfg, &topic) }, nil); err != nil {
+			t.Error(err)
+			return
+		}
+		h := &host{t: t, tk: tk, dir: dir, cfg: cfg, image: image}
+		h.m = NewManager(Env{RT: rt, Self: self, Config: func() *config.Config { return cfg }, Dirs: []Dir{{ID: meta.UUID{1}, Dir: dir}}})
+		h.m.Start()
+		if image.Offset >= 0 {
+			h.m.MetadataChanged(tk, image.Full())
+		}
+		fn(h)
+		h.m.Close(tk)
+		if h.dir.Err() != nil {
+			_ = h.dir.Close(tk) // it failed on purpose: what matters is that nothing is left
+			return
+		}
+		if err := h.dir.CloseClean(tk, 1); err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+// apply lets the manager see records.
+func (h *host) apply(bodies ...meta.Body) {
+	h.t.Helper()
+	next, delta := withRecords(h.t, h.image, bodies...)
+	h.image = next
+	h.m.MetadataChanged(h.tk, delta)
+}
+
+func withRecords(t *testing.T, image *meta.Image, bodies ...meta.Body) (*meta.Image, *meta.Delta) {
+	t.Helper()
+	var records []meta.Record
+	for _, b := range bodies {
+		records = append(records, meta.Record{Body: b})
+	}
+	next, delta, err := image.Apply(records, image.Offset+int64(len(records)), 1)
+	if err != nil {
+		t.Error(err)
+	}
+	return next, delta
+}
+
+// topicOf are the records of a topic with one partition that broker 1 leads.
+func topicOf(name string, id byte, epoch int32) []meta.Body {
+	return []meta.Body{
+		&meta.TopicRecord{Name: name, TopicID: meta.UUID{id}},
+		&meta.PartitionRecord{TopicID: meta.UUID{id}, Replicas: []int32{self}, ISR: []int32{self}, Leader: self, LeaderEpoch: epoch, PartitionEpoch: epoch},
+	}
+}
+
+func (h *host) partition(id byte) *Partition {
+	h.t.Helper()
+	p, err := h.m.Partition(Key{Topic: meta.UUID{id}})
+	if err != nil {
+		h.t.Errorf("partition of topic %d: %v", id, err)
+	}
+	return p
+}
+
+func (h *host) append(p *Partition) (storage.AppendInfo, int32, error) {
+	h.t.Helper()
+	batch, err := record.AppendBatch(nil, record.NewOptions(0), nil, record.Record{Key: []byte("k"), Value: []byte("v")})
+	if err != nil {
+		h.t.Error(err)
+	}
+	return p.Append(h.tk, batch, storage.Client, true)
+}
+
+func dirNames(t *testing.T, path string) string {
+	t.Helper()
+	entries, err := os.ReadDir(path)
+	if err != nil {
+		t.Error(err)
+	}
+	var names []string
+	for _, e := range entries {
+		if e.IsDir() {
+			names = append(names, e.Name())
+		}
+	}
+	return strings.Join(names, " ")
+}
+
+func TestALonePartitionCommitsWhatItAppends(t *testing.T) {
+	onDisk(t, t.TempDir(), meta.Empty(), func(h *host) {
+		h.apply(topicOf("orders", 7, 0)...)
+		p := h.partition(7)
+		info, epoch, err := h.append(p)
+		if err != nil || info.BaseOffset != 0 || epoch != 0 {
+			t.Errorf("append: %+v in epoch %d, %v", info, epoch, err)
+		}
+		if hw := p.Log().HighWatermark(); hw != 1 {
+			t.Errorf("high watermark %d, want 1", hw)
+		}
+		if done, err := p.CommittedTo(1, epoch); !done || err != nil {
+			t.Errorf("committed: %t, %v", done, err)
+		}
+		if done, _ := p.CommittedTo(2, epoch); done {
+			t.Error("what was not appended is committed")
+		}
+	})
+}
+
+func TestLogsAreFoundAgainAfterARestart(t *testing.T) {
+	path := t.TempDir()
+	image, _ := withRecords(t, meta.Empty(), topicOf("orders", 7, 0)...)
+	onDisk(t, path, image, func(h *host) {
+		for range 3 {
+			if _, _, err := h.append(h.partition(7)); err != nil {
+				t.Error(err)
+			}
+		}
+	})
+	onDisk(t, path, image, func(h *host) {
+		p := h.partition(7)
+		if end, hw := p.Log().LogEndOffset(), p.Log().HighWatermark(); end != 3 || hw != 3 {
+			t.Errorf("log end %d, high watermark %d, want 3", end, hw)
+		}
+	})
+}
+
+// The names of directories say nothing about which topic they are of: a topic that was
+// deleted and made again while the broker was down does not get the old one's records.
+func TestARecreatedTopicDoesNotGetTheOldOnesLog(t *testing.T) {
+	path := t.TempDir()
+	old, _ := withRecords(t, meta.Empty(), topicOf("orders", 7, 0)...)
+	onDisk(t, path, old, func(h *host) {
+		if _, _, err := h.append(h.partition(7)); err != nil {
+			t.Error(err)
+		}
+	})
+	recreated, _ := withRecords(t, old, append([]meta.Body{&meta.RemoveTopicRecord{TopicID: meta.UUID{7}}}, topicOf("orders", 8, 0)...)...)
+	onDisk(t, path, recreated, func(h *host) {
+		if end := h.partition(8).Log().LogEndOffset(); end != 0 {
+			t.Errorf("the new topic begins with %d old records", end)
+		}
+		if _, err := h.m.Partition(Key{Topic: meta.UUID{7}}); !errors.Is(err, ErrUnknownPartition) {
+			t.Errorf("the old topic is still hosted: %v", err)
+		}
+		if names := dirNames(t, path); !strings.Contains(names, "-stray") {
+			t.Errorf("the old directory was not moved aside: %s", names)
+		}
+	})
+}
+
+// Only what the metadata does not assign is stray; what it does assign stays (KAFKA-13127).
+func TestOnlyUnassignedLogsAreStray(t *testing.T) {
+	path := t.TempDir()
+	both, _ := withRecords(t, meta.Empty(), append(topicOf("kept", 7, 0), topicOf("gone", 8, 0)...)...)
+	onDisk(t, path, both, func(h *host) {})
+	one, _ := withRecords(t, both, &meta.RemoveTopicRecord{TopicID: meta.UUID{8}})
+	onDisk(t, path, one, func(h *host) {
+		names := dirNames(t, path)
+		if !strings.Contains(names, "kept-0") || strings.Contains(names, "kept-0.") {
+			t.Errorf("the assigned log was moved: %s", names)
+		}
+		if strings.Contains(names+" ", "gone-0 ") {
+			t.Errorf("the unassigned log was not: %s", names)
+		}
+	})
+}
+
+func TestADeletedTopicsDirectoryIsRenamedAtOnce(t *testing.T) {
+	path := t.TempDir()
+	onDisk(t, path, meta.Empty(), func(h *host) {
+		h.apply(topicOf("orders", 7, 0)...)
+		p := h.partition(7)
+		h.apply(&meta.RemoveTopicRecord{TopicID: meta.UUID{7}})
+		if _, err := h.m.Partition(Key{Topic: meta.UUID{7}}); !errors.Is(err, ErrUnknownPartition) {
+			t.Errorf("still hosted: %v", err)
+		}
+		if _, _, err := h.append(p); err == nil {
+			t.Error("a deleted partition takes appends")
+		}
+		if names := dirNames(t, path); !strings.Contains(names, "-delete") {
+			t.Errorf("not marked for deletion: %s", names)
+		}
+		h.apply(topicOf("orders", 9, 0)...)
+		if end := h.partition(9).Log().LogEndOffset(); end != 0 {
+			t.Errorf("the new topic of that name begins at %d", end)
+		}
+	})
+}
+
+// commitWaiter waits for a commit as a Produce does.
+type commitWaiter struct {
+	*waiter
+	p        *Partition
+	required int64
+	epoch    int32
+}
+
+func (w *commitWaiter) Ready() bool {
+	done, _ := w.p.CommittedTo(w.required, w.epoch)
+	return done
+}
+
+// Who waits for a commit when leadership is lost is told so then, and not when its time is
+// up; and it stays lost if the leadership comes back in a later epoch (KAFKA-2960).
+func TestLosingLeadershipFailsTheWaiters(t *testing.T) {
+	onDisk(t, t.TempDir(), meta.Empty(), func(h *host) {
+		bodies := topicOf("orders", 7, 0)
+		replicas := bodies[1].(*meta.PartitionRecord)
+		replicas.Replicas, replicas.ISR = []int32{self, 2}, []int32{self, 2}
+		h.apply(bodies...)
+		p := h.partition(7)
+		_, epoch, err := h.append(p)
+		if err != nil {
+			t.Error(err)
+		}
+		w := &commitWaiter{waiter: newWaiter(h.tk.Runtime()), p: p, required: 1, epoch: epoch}
+		h.m.Purgatory().Watch(&w.delayed, w, clock.Never, &p.Committed)
+		if n, _ := w.ended(); n != 0 {
+			t.Error("committed without the follower")
+		}
+		change := meta.NewPartitionChange(meta.UUID{7}, 0)
+		change.Leader = 2
+		h.apply(change)
+		if n, expired := w.ended(); n != 1 || expired {
+			t.Errorf("after the demotion it ended %d times (expired %t)", n, expired)
+		}
+		if _, err := p.CommittedTo(1, epoch); !errors.Is(err, ErrNotLeader) {
+			t.Errorf("the answer is %v", err)
+		}
+		change = meta.NewPartitionChange(meta.UUID{7}, 0)
+		change.Leader = self
+		h.apply(change)
+		if _, err := p.CommittedTo(1, epoch); !errors.Is(err, ErrNotLeader) {
+			t.Errorf("back in a later epoch, the answer is %v", err)
+		}
+		if _, err := p.LeaderEpoch(epoch); !errors.Is(err, partition.ErrFencedLeaderEpoch) {
+			t.Errorf("the old epoch is %v", err)
+		}
+	})
+}
+
+func TestFailingADirectoryFailsTheWaiters(t *testing.T) {
+	onDisk(t, t.TempDir(), meta.Empty(), func(h *host) {
+		bodies := topicOf("orders", 7, 0)
+		replicas := bodies[1].(*meta.PartitionRecord)
+		replicas.Replicas, replicas.ISR = []int32{self, 2}, []int32{self, 2}
+		h.apply(bodies...)
+		p := h.partition(7)
+		_, epoch, err := h.append(p)
+		if err != nil {
+			t.Error(err)
+		}
+		w := &commitWaiter{waiter: newWaiter(h.tk.Runtime()), p: p, required: 1, epoch: epoch}
+		h.m.Purgatory().Watch(&w.delayed, w, clock.Never, &p.Committed)
+		h.dir.Fail(errors.New("the disk burns"))
+		if r := w.done.Wait(h.tk, h.tk.Now().Add(5*time.Second)); r != task.Woken {
+			t.Error("nobody told the waiter")
+		}
+		if _, err := p.CommittedTo(1, epoch); !errors.Is(err, storage.ErrOffline) {
+			t.Errorf("the answer is %v", err)
+		}
+		if _, _, err := h.append(p); !errors.Is(err, storage.ErrOffline) {
+			t.Errorf("append: %v", err)
+		}
+		h.apply(topicOf("events", 8, 0)...)
+		if _, err := h.m.Partition(Key{Topic: meta.UUID{8}}); !errors.Is(err, storage.ErrOffline) {
+			t.Errorf("a new partition without a directory: %v", err)
+		}
+	})
+}
+
+// With flush.messages=1 nothing counts before it is synced, and what is appended meanwhile
+// shares the sync.
+func TestOnlySyncedRecordsAreCommittedWhereEveryMessageIsFlushed(t *testing.T) {
+	onDisk(t, t.TempDir(), meta.Empty(), func(h *host) {
+		one := "1"
+		h.apply(append(topicOf("orders", 7, 0), &meta.ConfigRecord{ResourceType: meta.TopicResource, ResourceName: "orders", Name: "flush.messages", Value: &one})...)
+		p := h.partition(7)
+		var waiters []*commitWaiter
+		for i := range int64(20) {
+			info, epoch, err := h.append(p)
+			if err != nil || !info.MustSync {
+				t.Errorf("append: %+v, %v", info, err)
+			}
+			if hw, synced := p.Log().HighWatermark(), p.Log().SyncedEnd(); hw > synced {
+				t.Errorf("high watermark %d above the synced end %d", hw, synced)
+			}
+			w := &commitWaiter{waiter: newWaiter(h.tk.Runtime()), p: p, required: i + 1, epoch: epoch}
+			h.m.Purgatory().Watch(&w.delayed, w, clock.Never, &p.Committed)
+			waiters = append(waiters, w)
+		}
+		for i, w := range waiters {
+			if r := w.done.Wait(h.tk, h.tk.Now().Add(10*time.Second)); r != task.Woken {
+				t.Errorf("append %d was never committed", i)
+			}
+		}
+		if hw := p.Log().HighWatermark(); hw != 20 || p.Log().SyncedEnd() != 20 {
+			t.Errorf("high watermark %d, synced end %d, want 20", hw, p.Log().SyncedEnd())
+		}
+	})
+}
+
+func TestSettingsChangeWhileThePartitionRuns(t *testing.T) {
+	onDisk(t, t.TempDir(), meta.Empty(), func(h *host) {
+		h.apply(append(topicOf("orders", 7, 0), topicOf("other", 8, 0)...)...)
+		size := "4096"
+		h.apply(&meta.ConfigRecord{ResourceType: meta.TopicResource, ResourceName: "orders", Name: "max.message.bytes", Value: &size})
+		if got := h.partition(7).Settings().MaxMessageBytes; got != 4096 {
+			t.Errorf("max.message.bytes is %d", got)
+		}
+		if got := h.partition(8).Settings().MaxMessageBytes; got != 1048588 {
+			t.Errorf("the other topic's is %d", got)
+		}
+	})
+}
+
+func TestPartitionsAreListedByName(t *testing.T) {
+	onDisk(t, t.TempDir(), meta.Empty(), func(h *host) {
+		h.apply(append(topicOf("b", 7, 0), topicOf("a", 8, 0)...)...)
+		list := slices.SortedFunc(slices.Values(h.m.Partitions()), ByName)
+		if len(list) != 2 || list[0].String() != "a-0" || list[1].String() != "b-0" {
+			t.Errorf("listed %v", list)
+		}
+	})
+}
