@@ -340,11 +340,11 @@ func (p *loading) activate(t *task.T) error {
 // serve fills the Log in.
 func (p *loading) serve(t *task.T, l *Log) error {
 	for _, s := range p.txnsLost {
-		if err := l.rebuildTxns(t, p.segs, s, p.start); err != nil {
+		if err := l.rebuildTxns(t, p.segs, s); err != nil {
 			return err
 		}
 	}
-	state, err := l.loadProducers(t, p.segs, p.start, p.end)
+	state, err := l.loadProducers(t, p.segs, p.end, max(p.hw, p.start))
 	if err != nil {
 		return err
 	}
@@ -366,8 +366,10 @@ func (p *loading) serve(t *task.T, l *Log) error {
 }
 
 // loadProducers makes the producers' state at end: the newest good snapshot, and a replay of
-// what follows it.
-func (l *Log) loadProducers(t *task.T, segs []*segment, start, end int64) (*producer.State, error) {
+// what follows it. Snapshots above the high watermark are not used: they have forgotten which
+// transactions ended there, and those hold the last stable offset back. What lies below the
+// log start counts as long as it is there, for producers outlive their batches (KIP-360).
+func (l *Log) loadProducers(t *task.T, segs []*segment, end, hw int64) (*producer.State, error) {
 	offsets, err := l.snapshots(t)
 	if err != nil {
 		return nil, err
@@ -376,15 +378,19 @@ func (l *Log) loadProducers(t *task.T, segs []*segment, start, end int64) (*prod
 	for i, s := range segs {
 		bases[i] = s.base
 	}
-	stray := producer.StraySnapshots(offsets, bases)
-	remove, try, _ := producer.ReloadPlan(offsets, start, end, -1)
-	state := producer.NewState(start)
-	nowMs := t.UnixMilli()
-	expire := l.Config().ProducerExpirationMs
-	for _, o := range try {
+	remove := producer.StraySnapshots(offsets, bases)
+	state := producer.NewState(bases[0])
+	for _, o := range slices.Backward(offsets) {
+		if o > end {
+			remove = append(remove, o)
+			continue
+		}
+		if o > hw || slices.Contains(remove, o) {
+			continue
+		}
 		entries, err := l.readSnapshot(t, o)
 		if err == nil {
-			state.Load(o, entries, nowMs, expire)
+			state.Load(o, entries, t.UnixMilli(), l.Config().ProducerExpirationMs)
 			break
 		}
 		if !errors.Is(err, producer.ErrSnapshot) {
@@ -392,10 +398,7 @@ func (l *Log) loadProducers(t *task.T, segs []*segment, start, end int64) (*prod
 		}
 		remove = append(remove, o)
 	}
-	err = l.removeSnapshots(t, func(o int64) bool {
-		return slices.Contains(remove, o) || slices.Contains(stray, o)
-	})
-	if err != nil {
+	if err := l.removeSnapshots(t, func(o int64) bool { return slices.Contains(remove, o) }); err != nil {
 		return nil, err
 	}
 	return state, replayProducers(t, segs, state, state.End(), end, nil)
@@ -415,7 +418,7 @@ func replayProducers(t *task.T, segs []*segment, state *producer.State, from, en
 	for i := max(floorSegment(segs, from), 0); i < len(segs); i++ {
 		s := segs[i]
 		err := s.walk(t, 0, s.size.Load(), replayChunk, func(sc *scanner, b *batch) (bool, error) {
-			if b.BaseOffset < from {
+			if b.LastOffset() < from {
 				return true, nil
 			}
 			if b.BaseOffset >= end {

@@ -110,7 +110,7 @@ func (p *loading) reindexed(t *task.T, i int) error {
 
 // rebuildTxns makes the transaction index of one segment anew, replaying the producers from
 // the newest snapshot at or before it.
-func (l *Log) rebuildTxns(t *task.T, segs []*segment, s *segment, start int64) error {
+func (l *Log) rebuildTxns(t *task.T, segs []*segment, s *segment) error {
 	i := slices.Index(segs, s)
 	if i < 0 {
 		return nil // cut away meanwhile
@@ -127,7 +127,7 @@ func (l *Log) rebuildTxns(t *task.T, segs []*segment, s *segment, start int64) e
 		}
 	}
 	s.txns.loaded = true
-	state, err := l.producersBefore(t, s.base, start)
+	state, err := l.producersBefore(t, s.base, segs[0].base)
 	if err != nil {
 		return err
 	}
@@ -157,7 +157,7 @@ func (l *Log) producersBefore(t *task.T, offset, start int64) (*producer.State, 
 	}
 	state := producer.NewState(start)
 	for _, o := range slices.Backward(list) {
-		if o > offset || o <= start {
+		if o > offset {
 			continue
 		}
 		entries, err := l.readSnapshot(t, o)

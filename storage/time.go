@@ -159,13 +159,27 @@ func searchLegacy(whole []byte, from, ts int64) (TimeOffset, error) {
 	return noTime(), nil
 }
 
-// scanMax walks all batches from start on for the largest timestamp.
+// scanMax walks all batches from start on for the largest timestamp. The batch that the start
+// cuts through is looked into, for its largest may lie below.
 func (l *Log) scanMax(t *task.T, segs []*segment, start int64) (TimeOffset, error) {
 	best, bestTs := -1, int64(record.NoTimestamp)
 	for i, s := range segs {
-		err := s.walk(t, 0, s.size.Load(), replayChunk, func(_ *scanner, b *batch) (bool, error) {
-			if b.BaseOffset >= start && b.MaxTimestamp > bestTs {
-				best, bestTs = i, b.MaxTimestamp
+		err := s.walk(t, 0, s.size.Load(), replayChunk, func(sc *scanner, b *batch) (bool, error) {
+			if b.LastOffset() < start {
+				return true, nil
+			}
+			ts := b.MaxTimestamp
+			if b.BaseOffset < start {
+				whole, err := sc.bytes(t, b)
+				if err != nil {
+					return false, err
+				}
+				if ts, err = l.maxFrom(b, whole, start, ts); err != nil {
+					return false, err
+				}
+			}
+			if ts > bestTs {
+				best, bestTs = i, ts
 			}
 			return true, nil
 		})
@@ -177,4 +191,17 @@ func (l *Log) scanMax(t *task.T, segs []*segment, start int64) (TimeOffset, erro
 		return noTime(), nil
 	}
 	return l.searchTime(t, segs[best], start, bestTs)
+}
+
+// maxFrom is the largest timestamp of the batch's records from an offset on, at most limit.
+func (l *Log) maxFrom(b *batch, whole []byte, from, limit int64) (int64, error) {
+	best := int64(record.NoTimestamp)
+	for best < limit {
+		found, err := l.searchRecords(b, whole, from, best+1)
+		if err != nil || found.Offset < 0 {
+			return best, err
+		}
+		best = found.Timestamp
+	}
+	return best, nil
 }

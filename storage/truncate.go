@@ -12,7 +12,8 @@ import (
 )
 
 // TruncateTo removes every batch that reaches offset or beyond; at or above the log end it
-// does nothing. Connections that are sending what is cut are ended. The cut is durable when
+// does nothing. The log then ends behind the last batch that is left, which may be below
+// offset; if none is left above the log start, it begins anew at offset. Connections that are sending what is cut are ended. The cut is durable when
 // it returns: a power loss must not bring half of the old tail back behind what is appended
 // next.
 func (l *Log) TruncateTo(t *task.T, offset int64) error {
@@ -32,6 +33,9 @@ func (l *Log) TruncateTo(t *task.T, offset int64) error {
 	cut, err := l.cutAt(t, segs, offset)
 	if err != nil {
 		return l.failed(t, err)
+	}
+	if cut.offset < l.LogStartOffset() {
+		return l.truncateFully(t, offset)
 	}
 	if err := l.lowerRecoveryPoint(t, cut.offset); err != nil {
 		return err
@@ -54,14 +58,19 @@ func (l *Log) cutAt(t *task.T, segs []*segment, offset int64) (position, error) 
 		return position{}, err
 	}
 	var buf []byte
-	b, ok, err := s.find(t, offset, s.size.Load(), &buf)
+	pos, err := s.floor(t, offset-1, &buf)
 	if err != nil {
 		return position{}, err
 	}
-	if !ok {
-		return position{offset, s.base, s.size.Load()}, nil
-	}
-	return position{min(offset, b.BaseOffset), s.base, b.pos}, nil
+	cut := position{s.base, s.base, pos}
+	err = s.walk(t, pos, s.size.Load(), lookupChunk, func(_ *scanner, b *batch) (bool, error) {
+		if b.LastOffset() >= offset {
+			return false, nil
+		}
+		cut.offset, cut.pos = b.NextOffset(), b.end()
+		return true, nil
+	})
+	return cut, err
 }
 
 // lowerRecoveryPoint makes durable that nothing above offset was synced, before it goes:
@@ -196,14 +205,14 @@ func (s *segment) truncateTxns(t *task.T, size int64) error {
 func (l *Log) afterTruncation(t *task.T, end int64) error {
 	l.mu.Lock()
 	next := l.epochs.Clone()
-	start := l.start
+	hw := l.hw.offset
 	l.mu.Unlock()
 	if next.TruncateFromEnd(end) {
 		if err := l.storeEpochs(t, next); err != nil {
 			return err
 		}
 	}
-	state, err := l.loadProducers(t, *l.segs.Load(), start, end)
+	state, err := l.loadProducers(t, *l.segs.Load(), end, hw)
 	if err != nil {
 		return l.failed(t, err)
 	}
