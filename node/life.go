@@ -173,7 +173,7 @@ func (l *life) load(t *task.T) error {
 		if !d.metadata {
 			continue
 		}
-		log, err := d.Open(t, quorum.ClusterMetadata, quorum.ClusterMetadataID, 0, metadataLogConfig())
+		log, err := d.Open(t, quorum.ClusterMetadata, quorum.ClusterMetadataID(), 0, metadataLogConfig())
 		if err != nil {
 			return fmt.Errorf("metadata log in %s: %w", d.Path(), err)
 		}

@@ -52,14 +52,20 @@ func (s *Service) addFeatures(version int16, resp *kmsg.ApiVersionsResponse) {
 	}
 	image := s.Image()
 	for name, level := range image.Features() {
-		if level == 0 {
-			continue
+		if level > 0 {
+			resp.FinalizedFeatures = append(resp.FinalizedFeatures, finalized(name, level))
 		}
-		ff := kmsg.NewApiVersionsResponseFinalizedFeature()
-		ff.Name, ff.MinVersionLevel, ff.MaxVersionLevel = name, level, level
-		resp.FinalizedFeatures = append(resp.FinalizedFeatures, ff)
+	}
+	if level := s.Quorum.KRaftVersion(); level > 0 {
+		resp.FinalizedFeatures = append(resp.FinalizedFeatures, finalized(meta.KRaftVersionFeature, level))
 	}
 	resp.FinalizedFeaturesEpoch = max(image.Offset, 0)
+}
+
+func finalized(name string, level int16) kmsg.ApiVersionsResponseFinalizedFeature {
+	f := kmsg.NewApiVersionsResponseFinalizedFeature()
+	f.Name, f.MinVersionLevel, f.MaxVersionLevel = name, level, level
+	return f
 }
 
 // validSoftware is KIP-511's pattern: letters, digits, '-' and '.', neither of them at the
