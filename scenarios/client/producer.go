@@ -1,0 +1,386 @@
+package client
+
+import (
+	"encoding/binary"
+
+	"github.com/twmb/franz-go/pkg/kerr"
+	"github.com/twmb/franz-go/pkg/kmsg"
+
+	"seedlog/checker/history"
+	"seedlog/checker/logfile"
+	"seedlog/clock/task"
+)
+
+// Producer writes unique records to drawn partitions.
+//
+// An idempotent one keeps up to five batches of a partition in flight and resends what is
+// not acknowledged, in order and byte for byte, over a new connection or after a bounce. A
+// plain one never resends: what is not answered stays unknown.
+type Producer struct {
+	Env
+	Topics     []*Topic
+	Version    int16
+	Acks       int16
+	Idempotent bool
+	Codec      Codec
+	Budget     int // batches
+	MaxRecords int // in a batch
+	MaxValue   int // bytes
+	Depth      int // requests in flight
+
+	conn    *Conn
+	pid     int64
+	epoch   int16
+	serial  uint64
+	targets []*target
+	flying  [][]*outgoing // by request, in order
+}
+
+// target is one partition of the producer.
+type target struct {
+	topic   *Topic
+	index   int32
+	log     int
+	next    int32 // sequence
+	queue   []*outgoing
+	bounced bool // something came back: nothing new goes out until all in flight is answered
+}
+
+// outgoing is one batch until its outcome is known.
+type outgoing struct {
+	to     *target
+	bytes  []byte
+	n      int32
+	sends  []int
+	inAir  bool
+	losses int // power losses before it was first sent
+}
+
+// Run produces until the budget is spent and every outcome is known, or the task stops.
+func (p *Producer) Run(t *task.T) {
+	p.pid, p.epoch = -1, -1
+	for _, topic := range p.Topics {
+		for i := range topic.Partitions {
+			p.targets = append(p.targets, &target{topic: topic, index: i, log: p.partition(topic, i)})
+		}
+	}
+	for !t.Stopping() && (p.Budget > 0 && !p.Enough() || p.open()) {
+		if p.conn == nil && !p.connect(t) {
+			continue
+		}
+		if err := p.step(t); err != nil {
+			p.lost(t)
+		}
+	}
+	if p.conn != nil {
+		p.conn.Close()
+	}
+}
+
+// open reports whether an outcome is still to come.
+func (p *Producer) open() bool {
+	for _, to := range p.targets {
+		if len(to.queue) > 0 && p.GiveUp != nil && p.GiveUp(to.log) {
+			to.drop()
+		}
+		if len(to.queue) > 0 {
+			return true
+		}
+	}
+	return len(p.flying) > 0
+}
+
+// drop leaves everything in the queue unknown, for ever.
+func (to *target) drop() { to.queue, to.bounced = nil, false }
+
+func (p *Producer) connect(t *task.T) bool {
+	c := p.dial(t)
+	if c == nil {
+		return false
+	}
+	p.conn = c
+	if p.Idempotent && p.pid < 0 && !p.initProducer(t) {
+		p.lost(t)
+		return false
+	}
+	return true
+}
+
+func (p *Producer) initProducer(t *task.T) bool {
+	req := kmsg.NewPtrInitProducerIDRequest()
+	req.Version = int16(p.Rand.IntN(6))
+	req.ProducerID, req.ProducerEpoch = -1, -1
+	resp, err := p.conn.Call(t, req, p.deadline(t))
+	if err != nil {
+		return false
+	}
+	r := resp.(*kmsg.InitProducerIDResponse)
+	if r.ErrorCode != 0 {
+		return false
+	}
+	p.pid, p.epoch = r.ProducerID, r.ProducerEpoch
+	for _, to := range p.targets {
+		to.next = 0
+	}
+	return true
+}
+
+// lost handles a connection that ended.
+func (p *Producer) lost(t *task.T) {
+	p.conn.Close()
+	p.conn = nil
+	for _, request := range p.flying {
+		for _, o := range request {
+			o.inAir = false
+		}
+	}
+	p.flying = nil
+	for _, to := range p.targets {
+		to.bounced = false
+		if !p.Idempotent {
+			to.drop()
+		}
+	}
+	p.pause(t)
+}
+
+// step sends while there is room, then takes one answer.
+func (p *Producer) step(t *task.T) error {
+	p.rest(t)
+	for len(p.flying) < p.Depth {
+		request := p.nextRequest(t)
+		if len(request) == 0 {
+			break
+		}
+		if err := p.send(t, request); err != nil {
+			return err
+		}
+	}
+	if len(p.flying) == 0 {
+		p.pause(t)
+		return nil
+	}
+	_, resp, err := p.conn.Receive(t, p.deadline(t))
+	if err != nil {
+		return err
+	}
+	request := p.flying[0]
+	p.flying = p.flying[1:]
+	p.answered(t, request, resp.(*kmsg.ProduceResponse))
+	return nil
+}
+
+// nextRequest takes what has to be sent again first, then new batches, at most one batch of
+// a partition and a few partitions.
+func (p *Producer) nextRequest(t *task.T) []*outgoing {
+	var request []*outgoing
+	for _, to := range p.targets {
+		if o := to.resend(); o != nil && len(request) < 3 {
+			request = append(request, o)
+		}
+	}
+	for len(request) == 0 || p.Rand.IntN(4) == 0 && len(request) < 3 {
+		if p.Budget <= 0 || p.Enough() {
+			break
+		}
+		to := p.targets[p.Rand.IntN(len(p.targets))]
+		if to.bounced || len(to.queue) >= 5 || holds(request, to) || p.GiveUp != nil && p.GiveUp(to.log) {
+			break
+		}
+		request = append(request, p.newBatch(t, to))
+	}
+	return request
+}
+
+func holds(request []*outgoing, to *target) bool {
+	for _, o := range request {
+		if o.to == to {
+			return true
+		}
+	}
+	return false
+}
+
+// resend is the first batch that has to go out again, when the partition may send.
+func (to *target) resend() *outgoing {
+	for _, o := range to.queue {
+		if to.bounced && o.inAir {
+			return nil
+		}
+	}
+	to.bounced = false
+	for _, o := range to.queue {
+		if !o.inAir {
+			return o
+		}
+	}
+	return nil
+}
+
+func (p *Producer) newBatch(t *task.T, to *target) *outgoing {
+	p.Budget--
+	n := 1 + p.Rand.IntN(p.MaxRecords)
+	spec := BatchSpec{ProducerID: p.pid, ProducerEpoch: p.epoch, BaseSequence: to.next, Codec: p.Codec}
+	if !p.Idempotent {
+		spec.ProducerID, spec.ProducerEpoch, spec.BaseSequence = -1, -1, -1
+	}
+	o := &outgoing{to: to, n: int32(n), losses: p.Rec.PowerLosses()}
+	records := make([]Record, n)
+	stamp := p.Rec.Stamp()
+	for i := range records {
+		records[i] = p.record(t)
+		o.sends = append(o.sends, p.Rec.Send(history.Send{
+			Client: p.ID, Partition: to.log, Digest: Digest(records[i].Key, records[i].Value, records[i].Headers),
+			Invoke: stamp, Offset: -1, Acks: int8(p.Acks), Idempotent: p.Idempotent, BatchOrdinal: i,
+		}))
+	}
+	o.bytes = Encode(spec, records)
+	to.next = logfile.Add(to.next, o.n)
+	to.queue = append(to.queue, o)
+	return o
+}
+
+// record makes a unique record: client and serial number, then drawn filling, in the value
+// or, where that is null, in the key.
+func (p *Producer) record(t *task.T) Record {
+	p.serial++
+	id := binary.BigEndian.AppendUint64(nil, uint64(p.ID)<<48|p.serial)
+	r := Record{Timestamp: t.UnixMilli() - int64(p.Rand.IntN(50))}
+	fill := make([]byte, p.Rand.IntN(p.MaxValue+1))
+	for i := range fill {
+		fill[i] = byte(p.Rand.IntN(7) * 37)
+	}
+	switch p.Rand.IntN(8) {
+	case 0:
+		r.Key = id // a null value
+	case 1:
+		r.Key, r.Value = []byte{}, append(id, fill...)
+	case 2:
+		r.Key, r.Value = fill[:len(fill)/2], append(id, fill[len(fill)/2:]...)
+		r.Headers = []logfile.Header{{Key: "h", Value: fill[:len(fill)/3]}, {Key: "", Value: nil}}
+	default:
+		r.Value = append(id, fill...)
+	}
+	return r
+}
+
+func (p *Producer) send(t *task.T, request []*outgoing) error {
+	req := kmsg.NewPtrProduceRequest()
+	req.Version, req.Acks, req.TimeoutMillis = p.Version, p.Acks, int32(p.RequestTimeout.Milliseconds()/2)
+	for _, o := range request {
+		o.inAir = true
+		part := kmsg.NewProduceRequestTopicPartition()
+		part.Partition, part.Records = o.to.index, o.bytes
+		i := 0
+		for i < len(req.Topics) && req.Topics[i].Topic != o.to.topic.Name {
+			i++
+		}
+		if i == len(req.Topics) {
+			topic := kmsg.NewProduceRequestTopic()
+			topic.Topic, topic.TopicID = o.to.topic.Name, o.to.topic.ID
+			req.Topics = append(req.Topics, topic)
+		}
+		req.Topics[i].Partitions = append(req.Topics[i].Partitions, part)
+	}
+	err := p.conn.Send(t, req, p.deadline(t))
+	if p.Acks == 0 {
+		for _, o := range request {
+			o.to.queue = nil // never answered: unknown
+		}
+		return err
+	}
+	p.flying = append(p.flying, request)
+	return err
+}
+
+func (p *Producer) answered(t *task.T, request []*outgoing, resp *kmsg.ProduceResponse) {
+	for _, topic := range resp.Topics {
+		for _, r := range topic.Partitions {
+			for i, o := range request {
+				if o != nil && o.to.index == r.Partition && (o.to.topic.Name == topic.Topic || p.Version >= 13 && o.to.topic.ID == topic.TopicID) {
+					request[i] = nil
+					o.inAir = false
+					p.outcome(t, o, r.ErrorCode, r.BaseOffset)
+				}
+			}
+		}
+	}
+	for _, o := range request {
+		if o != nil {
+			p.Rec.Failf("I30", PartitionName(history.Partition{Topic: o.to.topic.Name, Index: o.to.index}), "client %d got a produce answer without its partition", p.ID)
+			o.inAir = false
+			o.to.bounced = true
+		}
+	}
+}
+
+func (p *Producer) outcome(t *task.T, o *outgoing, code int16, base int64) {
+	if !o.to.has(o) {
+		return
+	}
+	first := o.to.queue[0] == o
+	switch {
+	case code == 0:
+		p.settle(o, history.OK, base)
+	case !p.Idempotent && definite(code):
+		p.settle(o, history.Failed, -1)
+	case !p.Idempotent:
+		o.to.remove(o)
+	case code == kerr.DuplicateSequenceNumber.Code:
+		o.to.remove(o) // stored, we are not told where
+	case code == kerr.OutOfOrderSequenceNumber.Code && first && !o.to.bounced, code == kerr.InvalidProducerEpoch.Code, code == kerr.UnknownProducerID.Code:
+		p.disowned(t, o, code)
+	case code == kerr.MessageTooLarge.Code || code == kerr.InvalidTimestamp.Code || code == kerr.InvalidRecord.Code || code == kerr.CorruptMessage.Code:
+		p.Rec.Failf("codes", PartitionName(history.Partition{Topic: o.to.topic.Name, Index: o.to.index}), "client %d: a sound batch was refused with %s", p.ID, name(code))
+		o.to.remove(o)
+	default:
+		o.to.bounced = true
+		p.pause(t)
+	}
+}
+
+// disowned: the broker does not know what came before the first open batch. After a power
+// loss it may have lost it; else its memory is wrong.
+func (p *Producer) disowned(t *task.T, o *outgoing, code int16) {
+	if p.Rec.PowerLosses() == 0 {
+		p.Rec.Failf("I17", PartitionName(history.Partition{Topic: o.to.topic.Name, Index: o.to.index}),
+			"client %d: %s for sequence %d of producer %d, with all before it acknowledged and no power loss",
+			p.ID, name(code), int32(binary.BigEndian.Uint32(o.bytes[53:])), p.pid)
+	}
+	// A new producer id forgets every open batch: their outcome stays unknown.
+	for _, to := range p.targets {
+		to.drop()
+	}
+	p.pid = -1
+	p.lost(t)
+	p.connect(t)
+}
+
+func (p *Producer) settle(o *outgoing, outcome history.Outcome, base int64) {
+	for i, s := range o.sends {
+		off := int64(-1)
+		if outcome == history.OK && base >= 0 {
+			off = base + int64(i)
+		}
+		p.Rec.Settle(s, outcome, off, o.to.topic.Synced && outcome == history.OK)
+	}
+	o.to.remove(o)
+}
+
+func (to *target) has(o *outgoing) bool {
+	for _, q := range to.queue {
+		if q == o {
+			return true
+		}
+	}
+	return false
+}
+
+func (to *target) remove(o *outgoing) {
+	for i, q := range to.queue {
+		if q == o {
+			to.queue = append(to.queue[:i], to.queue[i+1:]...)
+			return
+		}
+	}
+}

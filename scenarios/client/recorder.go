@@ -1,0 +1,154 @@
+package client
+
+import (
+	"fmt"
+	"sync"
+
+	"seedlog/checker"
+	"seedlog/checker/history"
+	"seedlog/checker/linear"
+)
+
+// Recorder writes down what all clients of a run did. It may be used from many tasks; in the
+// simulator its lock is never contended.
+type Recorder struct {
+	mu      sync.Mutex
+	stamp   history.Stamp
+	h       history.History
+	index   map[history.Partition]int
+	topics  []linear.TopicOp
+	offsets []linear.OffsetOp
+	verdict checker.Verdict
+	ops     int
+	owners  map[string]string // who owns what in a generation
+	// powerLosses counts so far; a client may not blame a broker for forgetting after one.
+	powerLosses int
+}
+
+// NewRecorder returns an empty recorder.
+func NewRecorder() *Recorder { return &Recorder{index: make(map[history.Partition]int)} }
+
+// Stamp moves the event number on and returns it.
+func (r *Recorder) Stamp() history.Stamp {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.stamp++
+	return r.stamp
+}
+
+// Partition is the number of a log, new or known.
+func (r *Recorder) Partition(p history.Partition) int {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	i, ok := r.index[p]
+	if !ok {
+		i = len(r.h.Partitions)
+		r.index[p] = i
+		r.h.Partitions = append(r.h.Partitions, p)
+		r.h.Logs = append(r.h.Logs, history.Log{})
+		r.h.Deleted = append(r.h.Deleted, false)
+	}
+	return i
+}
+
+// Send adds a send as it is invoked and returns its number, for Settle.
+func (r *Recorder) Send(s history.Send) int {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.h.Sends = append(r.h.Sends, s)
+	r.ops++
+	return len(r.h.Sends) - 1
+}
+
+// Settle notes the outcome of a send.
+func (r *Recorder) Settle(i int, o history.Outcome, offset int64, synced bool) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.stamp++
+	s := &r.h.Sends[i]
+	s.Outcome, s.Offset, s.Return, s.Synced = o, offset, r.stamp, synced
+}
+
+// Poll adds an answered poll.
+func (r *Recorder) Poll(p history.Poll) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.h.Polls = append(r.h.Polls, p)
+	r.ops++
+}
+
+// Removal adds a DeleteRecords that may have happened.
+func (r *Recorder) Removal(x history.Removal) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.h.Removals = append(r.h.Removals, x)
+	r.ops++
+}
+
+// Topic adds an operation on a topic's metadata.
+func (r *Recorder) Topic(o linear.TopicOp) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.topics = append(r.topics, o)
+	r.ops++
+}
+
+// Offset adds an operation on a committed offset.
+func (r *Recorder) Offset(o linear.OffsetOp) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.offsets = append(r.offsets, o)
+	r.ops++
+}
+
+// PowerLoss notes that unsynced data may be gone from now on.
+func (r *Recorder) PowerLoss() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.powerLosses++
+}
+
+// PowerLosses is how many there were.
+func (r *Recorder) PowerLosses() int {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.powerLosses
+}
+
+// Cut notes that a power loss ended a log at an offset.
+func (r *Recorder) Cut(c history.Cut) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.h.Cuts = append(r.h.Cuts, c)
+}
+
+// Failf notes something that a client saw and no broker may do.
+func (r *Recorder) Failf(invariant, where, format string, args ...any) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.verdict.Failf(invariant, where, format, args...)
+}
+
+// Failed reports whether a client saw something that no broker may do.
+func (r *Recorder) Failed() bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return !r.verdict.OK()
+}
+
+// Ops is the number of client operations so far.
+func (r *Recorder) Ops() int {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.ops
+}
+
+// Take returns the history to be resolved and judged, with what clients complained of.
+func (r *Recorder) Take() (*history.History, []linear.TopicOp, []linear.OffsetOp, checker.Verdict) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return &r.h, r.topics, r.offsets, r.verdict
+}
+
+// PartitionName is how a partition's directory is called.
+func PartitionName(p history.Partition) string { return fmt.Sprintf("%s-%d", p.Topic, p.Index) }

@@ -1,0 +1,296 @@
+package scenarios
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"strings"
+	"time"
+
+	"seedlog/sim/simdisk"
+)
+
+// plan is the faults of a run: a drawn subset, each with its own stream, so that switching
+// one off shifts nothing else. The fault budget of a single machine is simple: it promises
+// to lose nothing to a kill, and to a power loss nothing that it acknowledged as synced;
+// the guard tells the history what a power loss took.
+type plan struct {
+	r       *Run
+	classes []*class
+	// restartAt is set while a boot is due.
+	booting bool
+}
+
+// class is one kind of fault with its mean interval.
+type class struct {
+	name string
+	mean time.Duration
+	rng  *rand.Rand
+	// once makes it happen and reports whether it could have an effect.
+	once func(rng *rand.Rand) (fired, effective bool)
+}
+
+// newPlan draws the subset and the rates.
+func newPlan(r *Run, rng *rand.Rand) *plan {
+	p := &plan{r: r}
+	all := []*class{
+		{name: "kill", once: p.kill},
+		{name: "power-loss", once: p.powerLoss},
+		{name: "kill-in-recovery", once: p.killInRecovery},
+		{name: "clean-restart", once: p.cleanRestart},
+		{name: "pause", once: p.pause},
+		{name: "clock-jump", once: p.clockJump},
+		{name: "disk-full", once: p.diskFull},
+		{name: "read-only", once: p.readOnly},
+		{name: "partition", once: p.partition},
+		{name: "clog", once: p.clog},
+		{name: "reset", once: func(*rand.Rand) (bool, bool) { ok := r.World.Net.ResetOne(); return ok, ok }},
+		{name: "half-open", once: func(*rand.Rand) (bool, bool) { ok := r.World.Net.HalfOpenOne(); return ok, ok }},
+		{name: "stalled-reader", once: func(rng *rand.Rand) (bool, bool) {
+			ok := r.World.Net.StallOne(drawn(rng, 100*time.Millisecond, 8*time.Second))
+			return ok, ok
+		}},
+	}
+	for _, c := range all {
+		on, mean := rng.IntN(3) == 0, drawn(rng, 2*time.Second, 20*time.Second)
+		if !on {
+			continue
+		}
+		c.mean, c.rng = mean, r.Rand("fault/"+c.name)
+		p.classes = append(p.classes, c)
+		r.enable(c.name)
+	}
+	p.drawDiskRates(rng)
+	return p
+}
+
+// drawDiskRates switches on faults that strike calls of the disk. Write and sync errors take
+// a directory offline until the operator restarts the node.
+func (p *plan) drawDiskRates(rng *rand.Rand) {
+	data := func(path string) bool { return !strings.Contains(path, metadataDir) }
+	for _, f := range []simdisk.Fault{simdisk.ReadError, simdisk.WriteError, simdisk.SyncError, simdisk.SyncForgets, simdisk.CloseError, simdisk.WriteFull, simdisk.Slow, simdisk.Stalled} {
+		on, every := rng.IntN(6) == 0, drawn[int64](rng, 50, 2000)
+		if on {
+			p.r.Broker.Disk.SetRate(f, every, data)
+			p.r.enable("disk:" + f.String())
+		}
+	}
+}
+
+func (p *plan) String() string {
+	var s []string
+	for _, c := range p.classes {
+		s = append(s, fmt.Sprintf("%s/%v", c.name, c.mean.Round(100*time.Millisecond)))
+	}
+	return "faults " + strings.Join(s, " ")
+}
+
+// drawn is log-uniform between the bounds.
+func drawn[N ~int64](rng *rand.Rand, lo, hi N) N {
+	octaves := 0
+	for lo<<octaves < hi {
+		octaves++
+	}
+	v := lo << rng.IntN(octaves+1)
+	if v >= hi {
+		return hi
+	}
+	return v + N(rng.Int64N(int64(min(v, hi-v))+1))
+}
+
+// start schedules the faults until the run is stopped.
+func (p *plan) start() {
+	for _, c := range p.classes {
+		p.schedule(c)
+	}
+	p.supervise()
+}
+
+func (p *plan) schedule(c *class) {
+	p.after(drawn(c.rng, c.mean/4, c.mean*2), func() {
+		fired, effective := c.once(c.rng)
+		if fired {
+			p.r.count(c.name, effective)
+		}
+		p.schedule(c)
+	})
+}
+
+// after calls fn later, unless the run is stopped by then.
+func (p *plan) after(d time.Duration, fn func()) {
+	w := p.r.World
+	w.Sched.At(w.Now().Add(d), func() {
+		if !p.r.stopped {
+			fn()
+		}
+	})
+}
+
+// supervise is the operator: it restarts a process that ended or lost a directory.
+func (p *plan) supervise() {
+	rng := p.r.Rand("operator")
+	var look func()
+	look = func() {
+		b := p.r.Broker
+		if inc := b.Incarnation(); inc != nil {
+			if ended, _ := inc.Ended(); ended {
+				b.Reap()
+				p.r.guard.crashed(false)
+				p.bootIn(drawn(rng, 10*time.Millisecond, 2*time.Second))
+			} else if p.r.offline && rng.IntN(3) == 0 {
+				p.r.World.Probe("restart-after-offline")
+				p.down(false)
+			}
+		}
+		p.after(500*time.Millisecond, look)
+	}
+	p.after(500*time.Millisecond, look)
+}
+
+// down ends the process and schedules its return.
+func (p *plan) down(power bool) {
+	if power {
+		p.r.Broker.PowerLoss()
+	} else {
+		p.r.Broker.Kill()
+	}
+	p.r.guard.crashed(power)
+	p.bootIn(drawn(p.r.Rand(fmt.Sprintf("boot%d", p.r.Broker.Boots)), time.Millisecond, 3*time.Second))
+}
+
+func (p *plan) bootIn(d time.Duration) {
+	if p.booting {
+		return
+	}
+	p.booting = true
+	p.after(d, func() {
+		p.booting = false
+		if p.r.Broker.Incarnation() == nil {
+			p.r.Boot()
+			p.r.watchReady()
+		}
+	})
+}
+
+func (p *plan) kill(*rand.Rand) (fired, effective bool) {
+	if !p.r.Broker.Up() {
+		return false, false
+	}
+	effective = p.r.Broker.Ready()
+	p.down(false)
+	return true, effective
+}
+
+func (p *plan) powerLoss(*rand.Rand) (fired, effective bool) {
+	if !p.r.Broker.Up() {
+		return false, false
+	}
+	before := p.r.Broker.Disk.Count(simdisk.PowerLost).Effective
+	p.down(true)
+	return true, p.r.Broker.Disk.Count(simdisk.PowerLost).Effective > before
+}
+
+// killInRecovery kills, and kills again while the next incarnation recovers.
+func (p *plan) killInRecovery(rng *rand.Rand) (fired, effective bool) {
+	b := p.r.Broker
+	if !b.Up() {
+		return false, false
+	}
+	b.Kill()
+	p.r.guard.crashed(false)
+	p.bootIn(time.Millisecond)
+	power := rng.IntN(3) == 0
+	p.after(time.Millisecond+drawn(rng, 100*time.Microsecond, 200*time.Millisecond), func() {
+		if b.Up() && !b.Ready() {
+			p.r.World.Probe("crash-in-recovery")
+			p.down(power)
+		}
+	})
+	return true, true
+}
+
+func (p *plan) cleanRestart(*rand.Rand) (fired, effective bool) {
+	if !p.r.Broker.Ready() {
+		return false, false
+	}
+	p.r.Broker.Stop()
+	return true, true
+}
+
+func (p *plan) pause(rng *rand.Rand) (fired, effective bool) {
+	b := p.r.Broker
+	if !b.Up() {
+		return false, false
+	}
+	b.Pause()
+	p.after(drawn(rng, 10*time.Millisecond, 10*time.Second), b.Resume)
+	return true, true
+}
+
+func (p *plan) clockJump(rng *rand.Rand) (fired, effective bool) {
+	ms := drawn[int64](rng, 1, 7_200_000)
+	if rng.IntN(2) == 0 {
+		ms = -ms
+	}
+	p.r.Broker.Jump(ms)
+	return true, p.r.Broker.Up()
+}
+
+func (p *plan) diskFull(rng *rand.Rand) (fired, effective bool) {
+	d := p.r.Broker.Disk
+	before := d.Count(simdisk.NoSpace).Effective
+	d.SetCapacity(d.Used() + rng.Int64N(64<<10))
+	p.after(drawn(rng, 100*time.Millisecond, 10*time.Second), func() {
+		d.SetCapacity(simdisk.DefaultCapacity)
+		if d.Count(simdisk.NoSpace).Effective > before {
+			p.r.count("disk-full", true)
+		}
+	})
+	return true, false
+}
+
+func (p *plan) readOnly(rng *rand.Rand) (fired, effective bool) {
+	d := p.r.Broker.Disk
+	before := d.Count(simdisk.ReadOnly).Effective
+	d.SetReadOnly(true)
+	p.after(drawn(rng, 100*time.Millisecond, 5*time.Second), func() {
+		d.SetReadOnly(false)
+		if d.Count(simdisk.ReadOnly).Effective > before {
+			p.r.count("read-only", true)
+		}
+	})
+	return true, false
+}
+
+// victim is the machine of a drawn client.
+func (p *plan) victim(rng *rand.Rand) string {
+	return fmt.Sprintf("client%d", 1+rng.IntN(max(1, p.r.clients)))
+}
+
+func (p *plan) partition(rng *rand.Rand) (fired, effective bool) {
+	a, b := p.victim(rng), p.r.Broker.Name
+	if rng.IntN(2) == 0 {
+		a, b = b, a
+	}
+	both := rng.IntN(2) == 0
+	net := p.r.World.Net
+	net.Partition(a, b)
+	if both {
+		net.Partition(b, a)
+	}
+	p.after(drawn(rng, 50*time.Millisecond, 15*time.Second), func() {
+		net.Heal(a, b)
+		net.Heal(b, a)
+	})
+	return true, true
+}
+
+func (p *plan) clog(rng *rand.Rand) (fired, effective bool) {
+	a, b := p.victim(rng), p.r.Broker.Name
+	if rng.IntN(2) == 0 {
+		a, b = b, a
+	}
+	net := p.r.World.Net
+	net.Clog(a, b)
+	p.after(drawn(rng, 50*time.Millisecond, 15*time.Second), func() { net.Heal(a, b) })
+	return true, true
+}

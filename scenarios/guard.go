@@ -1,0 +1,94 @@
+package scenarios
+
+import (
+	"strings"
+
+	"seedlog/checker/history"
+	"seedlog/checker/store"
+	"seedlog/scenarios/client"
+	"seedlog/sim/simdisk"
+)
+
+// guard compares what is on the broker's disk before a boot with what the broker makes of
+// it (I16), judges recovery points and clean markers by what a crash left (I15), and tells
+// the history where a power loss ended each log.
+type guard struct {
+	*Judge
+	r *Run
+	// expected is what the recovery of the running incarnation must come to, by directory.
+	expected map[string]store.Recovered
+	pending  bool
+}
+
+func newGuard(r *Run) *guard {
+	return &guard{r: r, Judge: &Judge{Files: r.Broker.Disk, Rec: r.Rec, Dead: r.dead, Interval: r.interval}}
+}
+
+// beforeBoot works out what the coming recovery must find.
+func (g *guard) beforeBoot() {
+	g.expected, g.pending = make(map[string]store.Recovered), true
+	for _, path := range g.Dirs() {
+		rec := g.Recovered(path)
+		if rec.Corrupt != "" {
+			if g.damaged(path) {
+				g.bury(base(path))
+			} else {
+				g.r.Failf("I15", base(path), "%s, and nothing damaged the disk", rec.Corrupt)
+			}
+		}
+		g.expected[path] = rec
+	}
+}
+
+// damaged reports whether a fault changed stored bytes below the path.
+func (g *guard) damaged(path string) bool {
+	for _, d := range g.r.Broker.Disk.Damages() {
+		if strings.HasPrefix(d.Path, path+"/") {
+			return true
+		}
+	}
+	return false
+}
+
+// bury notes that a partition's only copy is damaged: nothing more is expected of it.
+func (g *guard) bury(name string) {
+	h, _, _, _ := g.Rec.Take()
+	for i, p := range h.Partitions {
+		if client.PartitionName(p) == name {
+			g.Dead[i] = true
+		}
+	}
+}
+
+// afterBoot compares, once the broker serves, what it recovered.
+func (g *guard) afterBoot() {
+	if !g.pending {
+		return
+	}
+	g.pending = false
+	for _, path := range g.Dirs() {
+		if rec, ok := g.expected[path]; ok {
+			p, _ := g.Parse(path)
+			g.r.verdict.Merge(rec.CheckRecovered(p))
+		}
+	}
+}
+
+// crashed is called right after a crash. After a power loss, or where the disk was damaged
+// or forgot, the history learns where each log now ends.
+func (g *guard) crashed(power bool) {
+	d := g.r.Broker.Disk
+	if !power && d.Count(simdisk.SyncForgets).Fired == 0 && len(d.Damages()) == 0 {
+		return
+	}
+	g.Rec.PowerLoss()
+	at := g.Rec.Stamp()
+	ends := make(map[string]int64)
+	for _, path := range g.Dirs() {
+		ends[base(path)] = g.Recovered(path).LogEndOffset
+	}
+	h, _, _, _ := g.Rec.Take()
+	for i, p := range h.Partitions {
+		g.Rec.Cut(history.Cut{At: at, Partition: i, Offset: ends[client.PartitionName(p)]})
+	}
+}

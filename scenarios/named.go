@@ -1,0 +1,4 @@
+package scenarios
+
+// named is every scenario that tells one story.
+var named []Scenario

@@ -1,0 +1,261 @@
+package scenarios
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"strconv"
+	"time"
+
+	"seedlog/checker"
+	"seedlog/clock/task"
+	"seedlog/node/config"
+	"seedlog/node/event"
+	"seedlog/scenarios/client"
+	"seedlog/sim"
+	"seedlog/sim/sched"
+	"seedlog/sim/simdisk"
+	"seedlog/sim/simnet"
+	"seedlog/sim/trace"
+)
+
+// Swarm is the name of the scenario that draws everything.
+const Swarm = "swarm"
+
+// Scenario is one story.
+type Scenario struct {
+	Name string
+	// Doc says in a line what it shows, with the section or KIP it stands for.
+	Doc string
+	Run func(r *Run)
+}
+
+// All lists the scenarios, the swarm first.
+func All() []Scenario {
+	return append([]Scenario{{Swarm, "everything is drawn: knobs, workload, faults", swarm}}, named...)
+}
+
+// Find returns the scenario of a name; the empty name is the swarm's.
+func Find(name string) (Scenario, error) {
+	if name == "" {
+		name = Swarm
+	}
+	for _, s := range All() {
+		if s.Name == name {
+			return s, nil
+		}
+	}
+	var names []string
+	for _, s := range All() {
+		names = append(names, s.Name)
+	}
+	return Scenario{}, fmt.Errorf("no scenario %q: there are %v", name, names)
+}
+
+// Run is one run while it goes on.
+type Run struct {
+	World  *sim.World
+	Broker *sim.Machine
+	Rec    *client.Recorder
+	Config *config.Config
+	Topics []*client.Topic
+	Ops    int
+
+	opts    Options
+	props   map[string]string
+	draw    string
+	verdict checker.Verdict
+	guard   *guard
+	faults  []FaultCount
+	clients int
+	stopped bool
+	// offline says that the running incarnation lost a directory and must be restarted.
+	offline bool
+	dead    map[int]bool
+	// interval is index.interval.bytes of each topic that was created with it.
+	interval map[string]int64
+}
+
+// Execute runs one scenario under one seed.
+func Execute(o Options) (*Result, error) {
+	s, err := Find(o.Scenario)
+	if err != nil {
+		return nil, err
+	}
+	if o.Ops == 0 {
+		o.Ops = 500
+	}
+	began := time.Now()
+	r := &Run{opts: o, Ops: o.Ops, Rec: client.NewRecorder(), dead: make(map[int]bool), props: make(map[string]string), interval: make(map[string]int64)}
+	draw := sched.Stream(o.Seed, "scenario")
+	sc, nc := sched.DrawConfig(draw), simnet.DrawConfig(draw)
+	if s.Name != Swarm {
+		sc, nc = sched.Calm(), simnet.Calm()
+	}
+	if o.Log == nil {
+		o.Log = new(trace.Log)
+		o.Log.Keep(40)
+	}
+	r.World = sim.New(o.Seed, sc, nc, o.Log)
+	defer r.World.Close()
+	r.draw = fmt.Sprintf("%v; %v", sc, nc)
+	r.World.OnEvent(r.saw)
+	s.Run(r)
+	return r.result(s.Name, began), nil
+}
+
+func (r *Run) result(name string, began time.Time) *Result {
+	res := &Result{
+		Seed: r.opts.Seed, Scenario: name, Draw: r.draw, Events: r.World.Trace.Count(), Sim: time.Duration(r.World.Now()),
+		Ops: r.Rec.Ops(), Trace: r.World.Trace.Hash(), Faults: r.faultCounts(), Probes: r.World.Probes(),
+		Verdict: r.verdict, Failure: r.World.Failure(), Wall: time.Since(began),
+	}
+	if !res.OK() {
+		res.Tail = r.World.Trace.Tail(40)
+	}
+	return res
+}
+
+// saw watches the node's events.
+func (r *Run) saw(_ *sim.Machine, e event.Event) {
+	if e.Name() == "log-dir-offline" {
+		r.offline = true
+	}
+}
+
+// Rand is a stream of the run.
+func (r *Run) Rand(name string) *rand.Rand { return r.World.Sched.Stream(name) }
+
+// Failf notes a broken invariant.
+func (r *Run) Failf(invariant, where, format string, args ...any) {
+	r.verdict.Failf(invariant, where, format, args...)
+}
+
+// over reports that there is no point in going on.
+func (r *Run) over() bool { return r.World.Failure() != nil || r.Rec.Failed() }
+
+// Set sets a broker property before Boot.
+func (r *Run) Set(name, value string) { r.props[name] = value }
+
+// AddBroker adds the machine that the broker runs on.
+func (r *Run) AddBroker(dc simdisk.Config, cp sched.ClockParams) {
+	r.Broker = r.World.AddMachine("broker", dc, cp)
+	r.guard = newGuard(r)
+}
+
+// Boot starts the broker.
+func (r *Run) Boot() bool {
+	r.base("node.id", "1")
+	r.base("log.dirs", "/data")
+	r.base("listeners", "PLAINTEXT://broker:9092")
+	r.base("offsets.topic.replication.factor", "1")
+	r.base("offsets.topic.num.partitions", "2")
+	r.base("group.initial.rebalance.delay.ms", "0")
+	cfg, unknown, err := config.Parse(r.props)
+	if err != nil || len(unknown) > 0 {
+		r.Failf("scenario", "config", "%v, unknown %v", err, unknown)
+		return false
+	}
+	r.Config, r.guard.LogDirs = cfg, cfg.LogDirs
+	r.offline = false
+	r.guard.beforeBoot()
+	r.Broker.Boot(cfg)
+	return true
+}
+
+func (r *Run) base(name, value string) {
+	if _, ok := r.props[name]; !ok {
+		r.props[name] = value
+	}
+}
+
+// Env is a new client's surroundings, and the group of its tasks.
+func (r *Run) Env(timeout time.Duration) (client.Env, *task.Group) {
+	r.clients++
+	name := fmt.Sprintf("client%d", r.clients)
+	group, iface := r.World.Client(name)
+	return client.Env{
+		Net: iface, Addr: r.Broker.Addr(), Rand: r.Rand(name), Rec: r.Rec, ID: r.clients, Name: name, RequestTimeout: timeout,
+		GiveUp: func(p int) bool { return r.dead[p] },
+		Enough: func() bool { return r.stopped },
+	}, group
+}
+
+// Do runs fn as a client's task to its end, and reports whether it got there in time.
+func (r *Run) Do(name string, limit time.Duration, fn func(t *task.T, e *client.Env)) bool {
+	e, group := r.Env(5 * time.Second)
+	done := false
+	group.Go(name, func(t *task.T) {
+		fn(t, &e)
+		done = true
+	})
+	if r.World.Run(func() bool { return done }, limit) {
+		return true
+	}
+	if r.World.Failure() == nil {
+		r.Failf("liveness", name, "did not end within %v", limit)
+	}
+	return false
+}
+
+// CreateTopic makes a topic, to be used by workloads.
+func (r *Run) CreateTopic(topic *client.Topic, configs [][2]string) bool {
+	var err error
+	ok := r.Do("create "+topic.Name, 5*time.Minute, func(t *task.T, e *client.Env) { err = client.Create(t, e, topic, configs) })
+	if err != nil {
+		r.Failf("scenario", topic.Name, "%v", err)
+	}
+	if ok && err == nil {
+		r.Topics = append(r.Topics, topic)
+		r.interval[topic.Name] = 4096
+		for _, kv := range configs {
+			if kv[0] == "index.interval.bytes" {
+				r.interval[topic.Name], _ = strconv.ParseInt(kv[1], 10, 64)
+			}
+		}
+	}
+	return ok && err == nil
+}
+
+// count adds to a fault's count.
+func (r *Run) count(name string, effective bool) {
+	i := slices.IndexFunc(r.faults, func(f FaultCount) bool { return f.Name == name })
+	if i < 0 {
+		r.faults = append(r.faults, FaultCount{Name: name, Enabled: true})
+		i = len(r.faults) - 1
+	}
+	r.faults[i].Fired++
+	if effective {
+		r.faults[i].Effective++
+	}
+}
+
+// enable notes that a fault is part of the run, whether it fires or not.
+func (r *Run) enable(name string) {
+	if !slices.ContainsFunc(r.faults, func(f FaultCount) bool { return f.Name == name }) {
+		r.faults = append(r.faults, FaultCount{Name: name, Enabled: true})
+	}
+}
+
+// faultCounts joins the run's own counts with those of disk and network.
+func (r *Run) faultCounts() []FaultCount {
+	out := slices.Clone(r.faults)
+	add := func(name string, fired, effective int64) {
+		if i := slices.IndexFunc(out, func(f FaultCount) bool { return f.Name == name }); i >= 0 {
+			out[i].Fired += fired
+			out[i].Effective += effective
+		} else if fired > 0 {
+			out = append(out, FaultCount{Name: name, Enabled: true, Fired: fired, Effective: effective})
+		}
+	}
+	for _, f := range simdisk.AllFaults() {
+		if c := r.Broker.Disk.Count(f); f != simdisk.PowerLost {
+			add("disk:"+f.String(), c.Fired, c.Effective)
+		}
+	}
+	for _, f := range simnet.Faults() {
+		c := r.World.Net.Count(f)
+		add("net:"+f.String(), c.Fired, c.Effective)
+	}
+	return out
+}

@@ -1,0 +1,142 @@
+package scenarios
+
+import (
+	"time"
+
+	"seedlog/clock/task"
+	"seedlog/scenarios/client"
+	"seedlog/sim/sched"
+	"seedlog/sim/simdisk"
+	"seedlog/sim/simnet"
+)
+
+// The deadlines of the liveness phase, in simulated time.
+const (
+	readyWithin  = 2 * time.Minute
+	finishWithin = 5 * time.Minute
+	readWithin   = 3 * time.Minute
+	stopWithin   = 2 * time.Minute
+)
+
+// watchReady runs the guard's comparison as soon as the incarnation serves.
+func (r *Run) watchReady() {
+	inc := r.Broker.Incarnation()
+	var look func()
+	look = func() {
+		switch {
+		case r.Broker.Incarnation() != inc:
+		case r.Broker.Ready():
+			r.guard.afterBoot()
+		default:
+			r.World.Sched.At(r.World.Now().Add(5*time.Millisecond), look)
+		}
+	}
+	look()
+}
+
+// settle is what follows the safety phase: heal, require progress, stop, judge.
+func (r *Run) settle(w *Workload) {
+	if r.over() {
+		r.complain()
+		return
+	}
+	r.World.Phase("liveness")
+	r.stopped = true
+	r.heal()
+	if !r.require("the broker serves", readyWithin, r.serving) {
+		return
+	}
+	if w != nil && !r.require("every client gets its answers", finishWithin, w.Done) {
+		return
+	}
+	final, ok := r.readAll()
+	if !ok {
+		return
+	}
+	r.World.Phase("judgement")
+	if !r.stopCleanly() {
+		r.complain()
+		return
+	}
+	r.guard.Reader, r.guard.Final = final, true
+	r.guard.ProducersExpire = r.Config.ProducerIDExpirationMs < 3_600_000
+	r.verdict.Merge(r.guard.Verdict())
+}
+
+// complain takes over what clients saw.
+func (r *Run) complain() {
+	_, _, _, v := r.Rec.Take()
+	r.verdict.Merge(v)
+}
+
+// heal ends every fault and brings the broker back.
+func (r *Run) heal() {
+	r.World.Net.HealAll()
+	r.World.Net.SetConfig(simnet.Calm())
+	r.World.Sched.SetConfig(sched.Calm())
+	r.Broker.Disk.CalmDown()
+	r.Broker.Disk.SetCapacity(simdisk.DefaultCapacity)
+	r.Broker.Resume()
+}
+
+// serving is polled while the broker is brought up: it boots what is down and restarts what
+// lost a directory.
+func (r *Run) serving() bool {
+	inc := r.Broker.Incarnation()
+	switch {
+	case inc == nil:
+		r.Boot()
+		r.watchReady()
+	case r.Broker.Up() && !r.offline:
+		return r.Broker.Ready()
+	default:
+		r.Broker.Kill()
+		r.guard.crashed(false)
+	}
+	return false
+}
+
+// require runs the world until the condition holds. What is pending after the limit is a
+// failure with a name.
+func (r *Run) require(what string, limit time.Duration, cond func() bool) bool {
+	if r.World.Run(func() bool { return cond() || r.over() }, limit) && !r.over() {
+		return true
+	}
+	if !r.over() {
+		r.Failf("liveness", what, "not within %v after healing", limit)
+		if f := r.World.Failure(); f == nil {
+			r.verdict.Failf("liveness", "tasks", "\n%s", r.World.Sched.Dump())
+		}
+	}
+	r.complain()
+	return false
+}
+
+// readAll reads every partition from its start to its high watermark with one client.
+func (r *Run) readAll() (id int, ok bool) {
+	env, group := r.Env(20 * time.Second)
+	c := &client.Consumer{Env: env, Topics: r.Topics, Version: 18, MaxWait: 100 * time.Millisecond, MinBytes: 1, MaxBytes: 1 << 20, ToEnd: true}
+	done := false
+	group.Go("final reader", func(t *task.T) {
+		c.Run(t)
+		done = true
+	})
+	return env.ID, r.require("every record can be read", readWithin, func() bool { return done })
+}
+
+// stopCleanly stops the broker and looks for what it left behind.
+func (r *Run) stopCleanly() bool {
+	inc := r.Broker.Incarnation()
+	r.Broker.Stop()
+	if !r.require("the broker stops", stopWithin, func() bool { ended, _ := inc.Ended(); return ended && inc.Tasks() == 0 }) {
+		return false
+	}
+	_, err := inc.Ended()
+	if err != nil {
+		r.Failf("clean-stop", "broker", "stopped with %v", err)
+	}
+	if open := inc.OpenFiles(); len(open) > 0 {
+		r.Failf("clean-stop", "broker", "%d files stay open: %v", len(open), open)
+	}
+	return true
+}

@@ -1,0 +1,94 @@
+package scenarios
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"strings"
+	"sync/atomic"
+	"time"
+
+	"seedlog/clock/task"
+	"seedlog/scenarios/client"
+)
+
+// Workload is the clients of a run.
+type Workload struct {
+	text    []string
+	starts  []func()
+	running atomic.Int64
+}
+
+// DrawWorkload draws producers, consumers, group members and administrators over the topics.
+// env makes a client's surroundings and its group of tasks.
+func DrawWorkload(rng *rand.Rand, topics []*client.Topic, env func(timeout time.Duration) (client.Env, *task.Group)) *Workload {
+	w := &Workload{}
+	timeout := func() time.Duration { return drawn(rng, 300*time.Millisecond, 10*time.Second) }
+	for range 1 + rng.IntN(4) {
+		e, group := env(timeout())
+		p := &client.Producer{
+			Env: e, Topics: topics, Version: int16(3 + rng.IntN(11)), Acks: -1, Idempotent: rng.IntN(3) > 0,
+			Codec: client.Codec(rng.IntN(5)), Budget: 1 << 30, MaxRecords: 1 + rng.IntN(8), MaxValue: int(drawn[int64](rng, 1, 2000)), Depth: 1 + rng.IntN(5),
+		}
+		if !p.Idempotent {
+			p.Acks = int16(rng.IntN(3) - 1)
+		}
+		if p.Codec == client.Zstd {
+			p.Version = max(p.Version, 7)
+		}
+		w.add(group, fmt.Sprintf("producer v%d acks=%d idempotent=%v codec=%d depth=%d", p.Version, p.Acks, p.Idempotent, p.Codec, p.Depth), p.Run)
+	}
+	for range 1 + rng.IntN(3) {
+		e, group := env(timeout())
+		c := &client.Consumer{
+			Env: e, Topics: topics, Version: int16(4 + rng.IntN(15)), MaxWait: drawn(rng, time.Millisecond, 2*time.Second),
+			MinBytes: int32(drawn[int64](rng, 1, 5000)), MaxBytes: int32(drawn[int64](rng, 100, 1<<20)), SeekOdds: rng.IntN(40), Polls: 1 << 30,
+			Think: drawn(rng, time.Millisecond, time.Second),
+		}
+		w.add(group, fmt.Sprintf("consumer v%d", c.Version), c.Run)
+	}
+	if rng.IntN(2) == 0 {
+		session := drawn(rng, 400*time.Millisecond, 10*time.Second)
+		for i := range 1 + rng.IntN(3) {
+			e, group := env(timeout())
+			m := &client.Member{Env: e, Group: "g", Topics: topics, SessionTimeout: session, Commits: 1 << 30, LeaveOdds: 3 + rng.IntN(20)}
+			if rng.IntN(3) == 0 {
+				m.InstanceID = fmt.Sprintf("static%d", i)
+			}
+			w.add(group, "member", m.Run)
+		}
+	}
+	if rng.IntN(2) == 0 {
+		e, group := env(timeout())
+		c := &client.Churner{Env: e, Names: []string{"churn0", "churn1"}, Ops: 5 + rng.IntN(30)}
+		w.add(group, "churner", c.Run)
+	}
+	if rng.IntN(3) == 0 {
+		e, group := env(timeout())
+		c := &client.Trimmer{Env: e, Topics: topics, Ops: 1 + rng.IntN(15)}
+		w.add(group, "trimmer", c.Run)
+	}
+	return w
+}
+
+func (w *Workload) add(group *task.Group, text string, run func(t *task.T)) {
+	w.text = append(w.text, text)
+	w.running.Add(1)
+	w.starts = append(w.starts, func() {
+		group.Go(strings.Fields(text)[0], func(t *task.T) {
+			run(t)
+			w.running.Add(-1)
+		})
+	})
+}
+
+// Start starts every client.
+func (w *Workload) Start() {
+	for _, fn := range w.starts {
+		fn()
+	}
+}
+
+// Done reports that every client came to its end.
+func (w *Workload) Done() bool { return w.running.Load() == 0 }
+
+func (w *Workload) String() string { return strings.Join(w.text, ", ") }

@@ -1,0 +1,154 @@
+package sim
+
+import (
+	"math/rand/v2"
+
+	"seedlog/clock/task"
+	"seedlog/node"
+	"seedlog/node/config"
+	"seedlog/sim/sched"
+	"seedlog/sim/simdisk"
+	"seedlog/sim/simnet"
+)
+
+// Machine is a disk, a clock and a name, and at most one running incarnation.
+type Machine struct {
+	Name string
+	Disk *simdisk.Disk
+
+	world  *World
+	number int
+	clock  sched.ClockParams
+	inc    *Incarnation
+	// Boots counts incarnations.
+	Boots int
+}
+
+// Incarnation is one process of a machine.
+type Incarnation struct {
+	Machine *Machine
+	Node    *node.Node
+	rt      *sched.Runtime
+	mount   *simdisk.Mount
+	iface   *simnet.Iface
+	group   *task.Group
+	ended   bool
+	err     error
+	paused  bool
+}
+
+// AddMachine adds a machine with an empty disk.
+func (w *World) AddMachine(name string, dc simdisk.Config, cp sched.ClockParams) *Machine {
+	m := &Machine{Name: name, world: w, number: len(w.machines), clock: cp}
+	dc.Trace, dc.ID = w.Trace, uint64(m.number)
+	dc.Rand = func(stream string) *rand.Rand { return w.Sched.Stream(name + "/disk/" + stream) }
+	m.Disk = simdisk.New(dc)
+	w.machines = append(w.machines, m)
+	return m
+}
+
+// Incarnation is the running process, or nil.
+func (m *Machine) Incarnation() *Incarnation { return m.inc }
+
+// Up reports whether a process runs that has not ended by itself.
+func (m *Machine) Up() bool { return m.inc != nil && !m.inc.ended }
+
+// Ready reports whether the process serves clients.
+func (m *Machine) Ready() bool { return m.Up() && m.inc.Node.Ready().IsSet() }
+
+// Addr is where the broker listens.
+func (m *Machine) Addr() string { return m.Name + ":9092" }
+
+// Boot starts a process on the machine. The previous one must have ended.
+func (m *Machine) Boot(cfg *config.Config) *Incarnation {
+	if m.inc != nil {
+		panic("sim: " + m.Name + " boots while a process runs")
+	}
+	w := m.world
+	m.Boots++
+	rt := w.Sched.NewRuntime(m.Name, m.clock)
+	inc := &Incarnation{Machine: m, rt: rt, mount: m.Disk.Mount(rt), iface: w.Net.Attach(rt)}
+	m.inc = inc
+	inc.group = task.NewGroup(rt, m.Name)
+	inc.Node = node.New(node.Host{
+		RT: rt, Disk: inc.mount, Net: inc.iface, Rand: rt.Rand, Entropy: rt.Entropy("ids"),
+		Events: sink{m, rt.Dead}, Format: true,
+	}, *cfg)
+	inc.group.Go("node", func(t *task.T) {
+		err := inc.Node.Run(t)
+		if !rt.Dead() {
+			inc.ended, inc.err = true, err
+		}
+	})
+	return inc
+}
+
+// Ended reports whether the process ended by itself, and with what.
+func (i *Incarnation) Ended() (bool, error) { return i.ended, i.err }
+
+// Tasks is the number of tasks of the process that have not ended.
+func (i *Incarnation) Tasks() int { return i.rt.Tasks() }
+
+// OpenFiles lists what the process has open.
+func (i *Incarnation) OpenFiles() []string { return i.mount.OpenFiles() }
+
+// Kill ends the process as kill -9 does: what it wrote stays.
+func (m *Machine) Kill() { m.end(false) }
+
+// PowerLoss ends the process and loses, by draws, what was not synced.
+func (m *Machine) PowerLoss() { m.end(true) }
+
+func (m *Machine) end(power bool) {
+	inc := m.inc
+	m.inc = nil
+	// Disk and network first: killed from one of its own tasks, a runtime does not return.
+	if power {
+		m.Disk.PowerLoss()
+	} else {
+		m.Disk.Kill()
+	}
+	if inc != nil {
+		m.clock = inc.rt.Clock()
+		inc.iface.Kill(power)
+		inc.rt.Kill()
+	}
+}
+
+// Stop asks the process to stop cleanly; Ended tells when it has.
+func (m *Machine) Stop() {
+	if m.Up() {
+		m.inc.Node.Stop()
+	}
+}
+
+// Reap takes away a process that ended by itself, with everything that it left behind.
+func (m *Machine) Reap() {
+	if m.inc != nil && m.inc.ended {
+		m.end(false)
+	}
+}
+
+// Pause stops the process where it is, as SIGSTOP does.
+func (m *Machine) Pause() {
+	if m.Up() && !m.inc.paused {
+		m.inc.paused = true
+		m.inc.rt.Pause()
+	}
+}
+
+// Resume lets a paused process go on.
+func (m *Machine) Resume() {
+	if m.inc != nil && m.inc.paused {
+		m.inc.paused = false
+		m.inc.rt.Resume()
+	}
+}
+
+// Jump moves the machine's wall clock by milliseconds.
+func (m *Machine) Jump(ms int64) {
+	if m.Up() {
+		m.inc.rt.Jump(ms)
+	} else {
+		m.clock.SkewMs += ms
+	}
+}

@@ -1,0 +1,71 @@
+package sim_test
+
+import (
+	"flag"
+	"fmt"
+	"runtime"
+	"sync"
+	"testing"
+
+	"seedlog/scenarios"
+)
+
+var (
+	seed     = flag.Uint64("seed", 0, "run this seed only")
+	scenario = flag.String("scenario", "", "scenario to run; the swarm, or with no seed all")
+	seeds    = flag.Int("seeds", 300, "how many swarm seeds to run if no seed is given")
+)
+
+// TestSim is the front door: with -seed it replays one run, else it runs a block of swarm
+// seeds and every named scenario.
+func TestSim(t *testing.T) {
+	if *seed != 0 {
+		r, err := scenarios.Execute(scenarios.Options{Seed: *seed, Scenario: *scenario})
+		if err != nil {
+			t.Fatal(err)
+		}
+		fmt.Println(r.Report())
+		if !r.OK() {
+			t.Fail()
+		}
+		return
+	}
+	var todo []scenarios.Options
+	for _, s := range scenarios.All() {
+		n := 3
+		if s.Name == scenarios.Swarm {
+			n = *seeds
+		}
+		for i := 1; i <= n && (*scenario == "" || *scenario == s.Name); i++ {
+			todo = append(todo, scenarios.Options{Seed: uint64(i), Scenario: s.Name})
+		}
+	}
+	parallel(todo, func(o scenarios.Options) {
+		r, err := scenarios.Execute(o)
+		if err != nil {
+			t.Error(err)
+		} else if !r.OK() {
+			t.Error(r.Report())
+		}
+	})
+}
+
+// parallel runs fn for every run, one on each processor.
+func parallel(todo []scenarios.Options, fn func(scenarios.Options)) {
+	next := make(chan scenarios.Options)
+	var wg sync.WaitGroup
+	for range runtime.GOMAXPROCS(0) {
+		wg.Add(1)
+		go func() {
+			defer wg.Done()
+			for o := range next {
+				fn(o)
+			}
+		}()
+	}
+	for _, o := range todo {
+		next <- o
+	}
+	close(next)
+	wg.Wait()
+}
