@@ -231,6 +231,11 @@ func (l *life) decide(t *task.T) error {
 
 	l.control = control.New(l.h.RT, l.quorum, l.cfg, l.h.Rand("controller"))
 	l.controlled = task.NewGroup(l.h.RT, "quorum")
+	for _, d := range l.dirs {
+		if !d.data {
+			l.controlled.Go("dir "+d.Path(), d.Run)
+		}
+	}
 	l.controlled.Go("quorum", func(t *task.T) {
 		if err := l.quorum.Run(t); err != nil {
 			l.n.fail(err)

@@ -16,6 +16,7 @@ import (
 
 	"seedlog/clock/task"
 	"seedlog/node/conn"
+	"seedlog/node/coord"
 	"seedlog/node/meta"
 )
 
@@ -25,7 +26,7 @@ const autoCreateMaxMs = 2000
 
 func (s *Service) metadata(t *task.T, r *conn.Request, req *kmsg.MetadataRequest) kmsg.Response {
 	if s.shouldCreate(req) {
-		s.autoCreate(t, r, req)
+		s.autoCreate(t, req)
 	}
 	image := s.Image()
 	listener := r.Conn.Listener()
@@ -63,12 +64,16 @@ func (s *Service) shouldCreate(req *kmsg.MetadataRequest) bool {
 
 // autoCreate creates the topics that are asked for and missing, and waits for them: a
 // client that is answered at once would only come back.
-func (s *Service) autoCreate(t *task.T, r *conn.Request, req *kmsg.MetadataRequest) {
+func (s *Service) autoCreate(t *task.T, req *kmsg.MetadataRequest) {
 	image := s.Image()
 	var missing []string
 	for _, topic := range req.Topics {
-		if topic.Topic != nil && topic.TopicID == (meta.UUID{}) && image.Topic(*topic.Topic) == nil && topicNameError(*topic.Topic) == "" {
-			missing = append(missing, *topic.Topic)
+		if topic.Topic == nil || topic.TopicID != (meta.UUID{}) || image.Topic(*topic.Topic) != nil {
+			continue
+		}
+		// The other internal topics are made by the coordinators that use them.
+		if name := *topic.Topic; topicNameError(name) == "" && (!isInternal(name) || name == coord.Topic) {
+			missing = append(missing, name)
 		}
 	}
 	s.CreateMissing(t, missing)
@@ -87,7 +92,7 @@ func (s *Service) CreateMissing(t *task.T, names []string) {
 	for _, name := range names {
 		topic := kmsg.NewCreateTopicsRequestTopic()
 		topic.Topic, topic.NumPartitions, topic.ReplicationFactor = name, -1, -1
-		if name == "__consumer_offsets" {
+		if name == coord.Topic {
 			topic.NumPartitions, topic.ReplicationFactor = cfg.OffsetsTopicPartitions, cfg.OffsetsTopicReplication
 			topic.Configs = offsetsTopicConfig(cfg)
 		}
