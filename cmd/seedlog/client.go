@@ -1,0 +1,91 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"os"
+	"os/signal"
+	"strings"
+	"syscall"
+
+	"github.com/spf13/cobra"
+	"github.com/twmb/franz-go/pkg/kadm"
+	"github.com/twmb/franz-go/pkg/kgo"
+)
+
+// clientFlags are what every verb that talks to a cluster takes.
+type clientFlags struct {
+	brokers []string
+	format  string
+}
+
+func (f *clientFlags) register(c *cobra.Command) {
+	c.Flags().StringSliceVarP(&f.brokers, "bootstrap-server", "b", []string{"127.0.0.1:9092"}, "brokers to connect to, host:port,...")
+	c.Flags().StringVar(&f.format, "format", "text", "output: text or json")
+}
+
+func (f *clientFlags) json() (bool, error) {
+	switch f.format {
+	case "json":
+		return true, nil
+	case "text":
+		return false, nil
+	}
+	return false, usagef("--format is %q: use text or json", f.format)
+}
+
+// client opens a client; the caller closes it.
+func (f *clientFlags) client(opts ...kgo.Opt) (*kgo.Client, error) {
+	return kgo.NewClient(append([]kgo.Opt{kgo.SeedBrokers(f.brokers...), kgo.ClientID("seedlog")}, opts...)...)
+}
+
+// admin opens an administrative client and runs fn with it.
+func (f *clientFlags) admin(c *cobra.Command, fn func(ctx context.Context, a *kadm.Client) error) error {
+	cl, err := f.client()
+	if err != nil {
+		return err
+	}
+	defer cl.Close()
+	ctx, stop := signalContext(c.Context())
+	defer stop()
+	return explain(fn(ctx, kadm.NewClient(cl)), f.brokers)
+}
+
+// explain adds what to do to an error that says only what failed.
+func explain(err error, brokers []string) error {
+	if err == nil {
+		return nil
+	}
+	if strings.Contains(err.Error(), "connection refused") {
+		return fmt.Errorf("no broker answers at %s: start one with `seedlog start`, or name yours with -b", strings.Join(brokers, ","))
+	}
+	return err
+}
+
+func signalContext(parent context.Context) (context.Context, context.CancelFunc) {
+	if parent == nil {
+		parent = context.Background()
+	}
+	return signal.NotifyContext(parent, os.Interrupt, syscall.SIGTERM)
+}
+
+func printJSON(w io.Writer, v any) error {
+	e := json.NewEncoder(w)
+	e.SetIndent("", "  ")
+	return e.Encode(v)
+}
+
+// topicArg takes the topic from the argument or from --topic, as Kafka's tools spell it.
+func topicArg(args []string, flag string) (string, error) {
+	switch {
+	case len(args) == 1 && flag == "":
+		return args[0], nil
+	case len(args) == 0 && flag != "":
+		return flag, nil
+	case len(args) == 0:
+		return "", usagef("name a topic")
+	}
+	return "", usagef("name the topic once, as the argument or with --topic")
+}

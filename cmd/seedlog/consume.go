@@ -1,0 +1,200 @@
+package main
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"strconv"
+	"strings"
+
+	"github.com/spf13/cobra"
+	"github.com/twmb/franz-go/pkg/kadm"
+	"github.com/twmb/franz-go/pkg/kgo"
+)
+
+type consumeFlags struct {
+	clientFlags
+	topic, group, layout, offset string
+	partitions                   []int32
+	max                          int64
+	fromBeginning, exitAtEnd     bool
+}
+
+func consumeCommand() *cobra.Command {
+	var f consumeFlags
+	c := &cobra.Command{
+		Use:   "consume TOPIC",
+		Short: "Print records",
+		Example: `  seedlog consume orders -o start -e
+  seedlog consume orders -g billing -f '%t %p %o %k %v\n'`,
+		Args: cobra.MaximumNArgs(1),
+		RunE: func(c *cobra.Command, args []string) error {
+			topic, err := topicArg(args, f.topic)
+			if err != nil {
+				return err
+			}
+			return explain(f.run(c, topic), f.brokers)
+		},
+	}
+	f.register(c)
+	c.Flags().StringVar(&f.topic, "topic", "", "the topic, if it is not the argument")
+	c.Flags().StringVarP(&f.group, "group", "g", "", "read as a member of this group and commit")
+	c.Flags().StringVarP(&f.layout, "output", "f", "%v\n", "layout of a record: %t topic, %p partition, %o offset, %k key, %v value, %h{...} headers, %d timestamp")
+	c.Flags().StringVarP(&f.offset, "offset", "o", "end", "where to begin: start, end, an offset, or -N before the end")
+	c.Flags().Int32SliceVarP(&f.partitions, "partition", "p", nil, "only these partitions")
+	c.Flags().Int64VarP(&f.max, "num", "n", 0, "stop after this many records")
+	c.Flags().Int64Var(&f.max, "max-messages", 0, "the same as -n")
+	c.Flags().BoolVar(&f.fromBeginning, "from-beginning", false, "the same as -o start")
+	c.Flags().BoolVarP(&f.exitAtEnd, "exit-at-end", "e", false, "stop at the end of the log as it was at the beginning")
+	return c
+}
+
+func (f *consumeFlags) start() (kgo.Offset, error) {
+	if f.fromBeginning || f.offset == "start" || f.offset == "beginning" {
+		return kgo.NewOffset().AtStart(), nil
+	}
+	if f.offset == "end" {
+		return kgo.NewOffset().AtEnd(), nil
+	}
+	n, err := strconv.ParseInt(f.offset, 10, 64)
+	if err != nil {
+		return kgo.Offset{}, usagef("--offset is %q: use start, end, a number, or -N", f.offset)
+	}
+	if strings.HasPrefix(f.offset, "-") {
+		return kgo.NewOffset().AtEnd().Relative(n), nil
+	}
+	return kgo.NewOffset().At(n), nil
+}
+
+func (f *consumeFlags) run(c *cobra.Command, topic string) error {
+	start, err := f.start()
+	if err != nil {
+		return err
+	}
+	out, err := kgo.NewRecordFormatter(f.layout)
+	if err != nil {
+		return usagef("-f: %v", err)
+	}
+	opts := []kgo.Opt{kgo.ConsumeResetOffset(start)}
+	switch {
+	case f.group != "" && len(f.partitions) > 0:
+		return usagef("--group and --partition exclude each other: a group assigns the partitions")
+	case f.group != "":
+		opts = append(opts, kgo.ConsumerGroup(f.group), kgo.ConsumeTopics(topic))
+	case len(f.partitions) > 0:
+		parts := make(map[int32]kgo.Offset)
+		for _, p := range f.partitions {
+			parts[p] = start
+		}
+		opts = append(opts, kgo.ConsumePartitions(map[string]map[int32]kgo.Offset{topic: parts}))
+	default:
+		opts = append(opts, kgo.ConsumeTopics(topic))
+	}
+	cl, err := f.client(opts...)
+	if err != nil {
+		return err
+	}
+	defer cl.Close()
+	ctx, stop := signalContext(c.Context())
+	defer stop()
+	ends, err := f.ends(ctx, cl, topic)
+	if err != nil {
+		return err
+	}
+	w := bufio.NewWriter(c.OutOrStdout())
+	defer w.Flush()
+	var buf []byte
+	for n := int64(0); !(f.exitAtEnd && ends.reached()); {
+		fetches := cl.PollFetches(ctx)
+		if ctx.Err() != nil {
+			return nil
+		}
+		for _, e := range fetches.Errors() {
+			return fmt.Errorf("%s-%d: %w", e.Topic, e.Partition, e.Err)
+		}
+		for it := fetches.RecordIter(); !it.Done(); {
+			r := it.Next()
+			if f.exitAtEnd && ends.past(r) {
+				continue
+			}
+			buf = out.AppendRecord(buf[:0], r)
+			if _, err := w.Write(buf); err != nil {
+				return err
+			}
+			if n++; f.max > 0 && n >= f.max {
+				return nil
+			}
+		}
+		if err := w.Flush(); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// logEnds is where each partition ended when the command began, and whether it was reached.
+type logEnds map[int32]int64
+
+func (f *consumeFlags) ends(ctx context.Context, cl *kgo.Client, topic string) (logEnds, error) {
+	if !f.exitAtEnd {
+		return nil, nil
+	}
+	a := kadm.NewClient(cl)
+	start, err1 := a.ListStartOffsets(ctx, topic)
+	end, err2 := a.ListEndOffsets(ctx, topic)
+	if err := errors.Join(err1, err2, end.Error()); err != nil {
+		return nil, err
+	}
+	out := make(logEnds)
+	end.Each(func(o kadm.ListedOffset) {
+		if len(f.partitions) > 0 && !contains(f.partitions, o.Partition) {
+			return
+		}
+		s, _ := start.Lookup(topic, o.Partition)
+		from := s.Offset
+		if at, err := f.start(); err == nil {
+			from = max(from, beginsAt(at, o.Offset))
+		}
+		if from < o.Offset {
+			out[o.Partition] = o.Offset
+		}
+	})
+	return out, nil
+}
+
+// beginsAt is the absolute offset that a start position means in a log ending at end, or 0.
+func beginsAt(o kgo.Offset, end int64) int64 {
+	e := o.EpochOffset()
+	switch e.Offset {
+	case -1:
+		return end
+	case -2:
+		return 0
+	}
+	return e.Offset
+}
+
+// past notes how far a partition was read, and reports a record beyond the noted end.
+func (e logEnds) past(r *kgo.Record) bool {
+	end, open := e[r.Partition]
+	if !open || r.Offset >= end {
+		delete(e, r.Partition)
+		return true
+	}
+	if r.Offset == end-1 {
+		delete(e, r.Partition)
+	}
+	return false
+}
+
+func (e logEnds) reached() bool { return len(e) == 0 }
+
+func contains(list []int32, v int32) bool {
+	for _, e := range list {
+		if e == v {
+			return true
+		}
+	}
+	return false
+}

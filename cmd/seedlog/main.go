@@ -1,0 +1,43 @@
+// Command seedlog is the broker and its command line.
+package main
+
+import (
+	"errors"
+	"fmt"
+	"os"
+
+	"github.com/spf13/cobra"
+)
+
+func main() {
+	root := &cobra.Command{
+		Use:   "seedlog",
+		Short: "A Kafka-compatible broker in which every failure replays from a seed",
+		Long: `Seedlog is a Kafka-compatible broker in one static binary.
+
+  seedlog start                               one node on 127.0.0.1:9092
+  seedlog topic create orders -p 3            make a topic
+  echo hello | seedlog produce orders         write
+  seedlog consume orders -o start -e          read it back`,
+		SilenceUsage:  true,
+		SilenceErrors: true,
+	}
+	root.AddCommand(startCommand(), storageCommand(), topicCommand(), produceCommand(), consumeCommand(), logCommand(), benchCommand(), versionCommand())
+	if err := root.Execute(); err != nil {
+		fmt.Fprintln(os.Stderr, "seedlog: "+err.Error())
+		var usage *usageError
+		if errors.As(err, &usage) {
+			os.Exit(2)
+		}
+		os.Exit(1)
+	}
+}
+
+// usageError is a mistake in the words of a command; it exits with 2.
+type usageError struct{ text string }
+
+func (e *usageError) Error() string { return e.text }
+
+func usagef(format string, args ...any) error {
+	return &usageError{fmt.Sprintf(format, args...)}
+}
