@@ -6,7 +6,6 @@ import (
 	"regexp"
 	"slices"
 	"strings"
-	"testing"
 	"time"
 
 	"github.com/twmb/franz-go/pkg/kerr"
@@ -19,13 +18,14 @@ import (
 // host drives a shard as node/coord does, with a log in memory, and checks after every
 // append that replaying the log, whole and compacted, gives the live state (I27).
 type host struct {
-	t       testing.TB
+	t       failer
 	cfg     Config
 	shard   *Shard
 	rand    *rand.Rand
 	now     Now
 	timers  map[TimerKey]clock.Instant
 	log     []Record
+	at      []int64 // when each record was appended, wall clock
 	next    Ticket
 	open    map[Ticket]string
 	refuse  int16 // the code that the next append fails with
@@ -36,7 +36,12 @@ type host struct {
 	onFx    func(Effects)
 }
 
-func newHost(t testing.TB, cfg Config, seed uint64) *host {
+// failer is what a host needs of a test; rapid's has it too.
+type failer interface {
+	Fatalf(format string, args ...any)
+}
+
+func newHost(t failer, cfg Config, seed uint64) *host {
 	h := &host{t: t, cfg: cfg, rand: rand.New(rand.NewPCG(seed, 1)), now: Now{0, 1_700_000_000_000}, seen: map[string]int{}, open: map[Ticket]string{}}
 	h.boot()
 	return h
@@ -83,6 +88,9 @@ func (h *host) do(c Command) {
 		h.printf("  append %s\n", describeRecord(r))
 	}
 	h.log = append(h.log, fx.Records...)
+	for range fx.Records {
+		h.at = append(h.at, h.now.UnixMs)
+	}
 	h.finish(h.shard.Appended(base, h.now))
 	h.checkReplay()
 }
@@ -161,7 +169,33 @@ func (h *host) checkReplay() {
 		if got := s.Dump(); got != live {
 			h.t.Fatalf("replay differs from the live state\nlive:\n%s\nreplayed:\n%s", live, got)
 		}
+		h.checkGroups(s)
 	}
+}
+
+// checkGroups compares what the live shard works with, and not only what it has kept.
+func (h *host) checkGroups(replayed *Shard) {
+	for id, want := range replayed.groups {
+		got := h.shard.groups[id]
+		if got == nil || got.generation != want.generation {
+			h.t.Fatalf("group %s: live %+v, replayed %+v", id, got, want)
+			return
+		}
+		if got.state == PreparingRebalance {
+			continue
+		}
+		if g, w := working(got), working(want); g != w {
+			h.t.Fatalf("group %s\nlive:     %s\nreplayed: %s", id, g, w)
+		}
+	}
+}
+
+func working(g *group) string {
+	text := fmt.Sprintf("%s type %q protocol %q leader %q static %v subscribed %v", g.state, g.protocolType, str(g.protocol), g.leader, g.static, g.subscribed)
+	for _, m := range g.members {
+		text += fmt.Sprintf(" %s %q=%q", m.id, m.metadata(str(g.protocol)), m.assignment)
+	}
+	return text
 }
 
 // compact keeps the newest record of each key among the first n, and tombstones only as long

@@ -26,7 +26,9 @@ func (s *Shard) prepareRebalance(g *group) {
 	if g.state == CompletingRebalance {
 		for _, m := range g.members {
 			m.assignment = nil
-			s.answerSync(m, syncError(m.sync.version, codeRebalanceInProgress))
+			if s.answerSync(m, syncError(m.sync.version, codeRebalanceInProgress)) {
+				s.touch(g, m) // it was not late: we let it wait
+			}
 		}
 	}
 	s.cancelSync(g)

@@ -143,9 +143,9 @@ func (g *group) apply(v *kmsg.GroupMetadataValue, value []byte) {
 		vm := &v.Members[i]
 		m := old[vm.MemberID]
 		if m == nil {
-			m = loadMember(v, vm)
+			m = new(member)
 		}
-		m.assignment = vm.Assignment
+		m.load(v, vm)
 		assigned = assigned || len(vm.Assignment) > 0
 		g.restore(m)
 	}
@@ -175,16 +175,19 @@ func (g *group) restore(m *member) {
 	delete(g.pendingJoin, m.id)
 }
 
-func loadMember(v *kmsg.GroupMetadataValue, vm *kmsg.GroupMetadataValueMember) *member {
-	m := &member{
-		id: vm.MemberID, instance: vm.InstanceID, clientID: vm.ClientID, clientHost: vm.ClientHost,
-		sessionMs: vm.SessionTimeoutMillis, rebalanceMs: vm.RebalanceTimeoutMillis,
-		protocols: []protocol{{str(v.Protocol), vm.Subscription}},
-	}
+// load takes over what the record says of the member. What it offers beside the chosen
+// protocol is soft state, and stays if it is of the same joining as the record.
+func (m *member) load(v *kmsg.GroupMetadataValue, vm *kmsg.GroupMetadataValueMember) {
+	m.id, m.instance, m.clientID, m.clientHost = vm.MemberID, vm.InstanceID, vm.ClientID, vm.ClientHost
+	m.sessionMs, m.rebalanceMs = vm.SessionTimeoutMillis, vm.RebalanceTimeoutMillis
 	if v.Version < 1 || m.rebalanceMs == -1 {
 		m.rebalanceMs = m.sessionMs
 	}
-	return m
+	name := str(v.Protocol)
+	if !slices.ContainsFunc(m.protocols, func(p protocol) bool { return p.name == name && bytes.Equal(p.metadata, vm.Subscription) }) {
+		m.protocols = []protocol{{name, vm.Subscription}}
+	}
+	m.assignment = vm.Assignment
 }
 
 // metadataRecord is the group as it is to be: the next generation or an assignment.
