@@ -1,0 +1,258 @@
+// Package control hosts the controller of package controller while this node leads the
+// metadata quorum.
+//
+//	Propose --> queue --> controller task: Decide, Replay, Append --> metadata log
+//	   \--------------------------- waits for the commit <------------------/
+//
+// The task decides one command after the other, each on what the ones before made of the
+// state, and does not wait for the disk: while one sync runs, the next commands are decided
+// and share the next one. The proposers wait for their own commit.
+//
+// What this package never does: decide anything itself, or answer before the commit.
+package control
+
+import (
+	"errors"
+	"math/rand/v2"
+
+	"github.com/twmb/franz-go/pkg/kmsg"
+
+	"seedlog/clock"
+	"seedlog/clock/task"
+	"seedlog/node/config"
+	"seedlog/node/controller"
+	"seedlog/node/meta"
+	"seedlog/node/quorum"
+)
+
+// Errors of Propose. What is wrong with a request is in its response, not here.
+var (
+	// ErrNotController: this node does not lead the quorum, or stopped leading it before
+	// the change was committed. Whether it will be is unknown then.
+	ErrNotController = errors.New("not the controller")
+	// ErrTimeout: the deadline passed first. The change may still be committed.
+	ErrTimeout = errors.New("timed out waiting for the controller")
+	// ErrStopping: the node stops.
+	ErrStopping = errors.New("controller stops")
+)
+
+// queueLength is how many commands wait undecided before proposers wait to hand theirs in.
+const queueLength = 1024
+
+// Host runs the controller while the node leads the quorum.
+type Host struct {
+	q    *quorum.Host
+	cfg  *config.Config
+	rand *rand.Rand
+
+	arrived task.Signal // the queue grew or shrank, or closed changed
+
+	mu     task.Mutex // guards what follows
+	queue  []*command
+	closed error // set once Run returned
+
+	// Of the controller task alone.
+	state *controller.State
+	term  quorum.Term
+	next  int64 // the offset of the next record
+}
+
+// command is one proposal.
+type command struct {
+	req     kmsg.Request
+	decided task.Event
+
+	// Set before decided.
+	resp   kmsg.Response
+	epoch  int32
+	offset int64
+	err    error
+}
+
+// New returns a host on q. rand draws topic ids and places replicas.
+func New(rt task.Runtime, q *quorum.Host, cfg *config.Config, rand *rand.Rand) *Host {
+	h := &Host{q: q, cfg: cfg, rand: rand}
+	h.mu.Init(rt, "control.Host")
+	h.arrived.Init(rt, "control.Host.arrived")
+	return h
+}
+
+// Propose decides req and, if it changes anything, waits until the change is committed.
+// req is one of kmsg's CreateTopics, DeleteTopics, CreatePartitions, AlterConfigs,
+// IncrementalAlterConfigs, BrokerRegistration, BrokerHeartbeat, UnregisterBroker,
+// AllocateProducerIDs, AlterPartition, AssignReplicasToDirs or ControllerRegistration
+// requests, with its Version set; the response is of the same version. req is kept: the
+// caller must not change it. offset is the last offset that the response depends on (for
+// quorum.Host.WaitPublished).
+func (h *Host) Propose(t *task.T, req kmsg.Request, until clock.Instant) (resp kmsg.Response, offset int64, err error) {
+	c := &command{req: req}
+	c.decided.Init(t.Runtime(), "control.command")
+	if err := h.push(t, c, until); err != nil {
+		return nil, -1, err
+	}
+	switch c.decided.Wait(t, until) {
+	case task.TimedOut:
+		return nil, -1, ErrTimeout
+	case task.Stopping:
+		return nil, -1, ErrStopping
+	}
+	if c.err != nil {
+		return nil, -1, c.err
+	}
+	if err := h.q.WaitCommitted(t, c.epoch, c.offset, until); err != nil {
+		return nil, -1, translate(err)
+	}
+	return c.resp, c.offset, nil
+}
+
+func translate(err error) error {
+	switch {
+	case errors.Is(err, quorum.ErrNotLeader):
+		return ErrNotController
+	case errors.Is(err, quorum.ErrTimeout):
+		return ErrTimeout
+	case errors.Is(err, quorum.ErrStopping):
+		return ErrStopping
+	}
+	return err
+}
+
+// push waits for room in the queue.
+func (h *Host) push(t *task.T, c *command, until clock.Instant) error {
+	for {
+		seen := h.arrived.Generation()
+		h.mu.Lock()
+		err, room := h.closed, len(h.queue) < queueLength
+		if err == nil && room {
+			h.queue = append(h.queue, c)
+		}
+		h.mu.Unlock()
+		if err != nil {
+			return err
+		}
+		if room {
+			h.arrived.Raise()
+			return nil
+		}
+		switch h.arrived.Wait(t, seen, until) {
+		case task.TimedOut:
+			return ErrTimeout
+		case task.Stopping:
+			return ErrStopping
+		}
+	}
+}
+
+// Run decides what is proposed, until t's group stops (nil) or the quorum fails.
+func (h *Host) Run(t *task.T) error {
+	err := h.serve(t)
+	if errors.Is(err, quorum.ErrStopping) {
+		err = nil
+	}
+	closed := err
+	if closed == nil {
+		closed = ErrStopping
+	}
+	h.mu.Lock()
+	h.closed = closed
+	queue := h.queue
+	h.queue = nil
+	h.mu.Unlock()
+	h.arrived.Raise()
+	for _, c := range queue {
+		c.fail(closed)
+	}
+	return err
+}
+
+func (c *command) fail(err error) {
+	c.err = err
+	c.decided.Set()
+}
+
+// serve runs one term after the other.
+func (h *Host) serve(t *task.T) error {
+	past := int32(-1)
+	for {
+		term, err := h.q.AwaitTerm(t, past)
+		if err != nil {
+			return err
+		}
+		past = term.Epoch
+		if err := h.lead(t, term); err != nil && !errors.Is(err, quorum.ErrNotLeader) {
+			return err
+		}
+	}
+}
+
+// lead decides until the term ends.
+func (h *Host) lead(t *task.T, term quorum.Term) error {
+	h.state = controller.New(h.q.ClusterID(), h.cfg, term.Image)
+	h.term, h.next = term, term.NextOffset
+	if err := h.append(t, h.state.Activate(t.Now(), h.q.Bootstrap())); err != nil {
+		return err
+	}
+	for {
+		seen := h.arrived.Generation()
+		records, expires := h.state.Expire(t.Now())
+		if err := h.append(t, records); err != nil {
+			return err
+		}
+		if len(records) > 0 {
+			continue
+		}
+		if t.Stopping() {
+			return quorum.ErrStopping
+		}
+		queue := h.take()
+		if len(queue) == 0 {
+			h.arrived.Wait(t, seen, expires)
+			continue
+		}
+		for i, c := range queue {
+			if err := h.decide(t, c); err != nil {
+				for _, rest := range queue[i:] {
+					rest.fail(translate(err))
+				}
+				return err
+			}
+		}
+	}
+}
+
+func (h *Host) take() []*command {
+	h.mu.Lock()
+	queue := h.queue
+	h.queue = nil
+	h.mu.Unlock()
+	if len(queue) > 0 {
+		h.arrived.Raise()
+	}
+	return queue
+}
+
+func (h *Host) decide(t *task.T, c *command) error {
+	d := h.state.Decide(c.req, controller.Input{NextOffset: h.next, Now: t.Now(), Rand: h.rand})
+	if err := h.append(t, d.Records); err != nil {
+		return err
+	}
+	c.resp, c.epoch, c.offset = d.Response, h.term.Epoch, h.next-1
+	c.decided.Set()
+	return nil
+}
+
+// append hands records to the log and makes them the state's. They are committed later.
+func (h *Host) append(t *task.T, records []meta.Record) error {
+	if len(records) == 0 {
+		return nil
+	}
+	last, err := h.q.Append(t.UnixMilli(), h.term.Epoch, h.next, records)
+	if err != nil {
+		return err
+	}
+	if err := h.state.Replay(records, last, h.term.Epoch); err != nil {
+		return err
+	}
+	h.next = last + 1
+	return nil
+}

@@ -1,0 +1,196 @@
+package quorum
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+
+	"seedlog/clock/task"
+	"seedlog/disk"
+	"seedlog/node/meta"
+	"seedlog/storage/checkpoint"
+	"seedlog/storage/record"
+)
+
+// Names of the files beside the logs.
+const (
+	metaPropertiesFile = "meta.properties"
+	bootstrapFile      = "bootstrap.checkpoint"
+	quorumStateFile    = "quorum-state"
+)
+
+// Errors of Format and Load, wrapped with the file's path.
+var (
+	// ErrFormatted: a directory is formatted already.
+	ErrFormatted = errors.New("directory is already formatted")
+	// ErrForeign: a directory belongs to another cluster or another node.
+	ErrForeign = errors.New("directory belongs to somebody else")
+)
+
+// Identity is who a log directory belongs to: its meta.properties.
+type Identity struct {
+	ClusterID   string
+	NodeID      int32
+	DirectoryID meta.UUID
+}
+
+// FormatSpec says what to format.
+type FormatSpec struct {
+	LogDirs        []string
+	MetadataLogDir string // one of LogDirs, or one of its own
+	ClusterID      string // empty: drawn
+	NodeID         int32
+	Entropy        func([]byte) // for ids
+	UnixMilli      int64
+	// ControllerListener, Host and Port are how the voter can be reached.
+	ControllerListener, Host string
+	Port                     uint16
+	// IgnoreFormatted leaves directories alone that are formatted already.
+	IgnoreFormatted bool
+}
+
+// Format makes new log directories of a quorum of one, as Kafka's "storage format
+// --standalone" does: meta.properties and bootstrap.checkpoint in each, and in the metadata
+// directory the checkpoint 0-0 with the voters. meta.properties comes last: a directory
+// with it is complete. It returns the identities by directory.
+func Format(t *task.T, d disk.Disk, spec FormatSpec) (map[string]Identity, error) {
+	dirs := allDirs(spec.LogDirs, spec.MetadataLogDir)
+	ids, missing, err := Load(t, d, spec.NodeID, dirs)
+	if err != nil {
+		return nil, err
+	}
+	if len(ids) > 0 && !spec.IgnoreFormatted {
+		for _, dir := range dirs {
+			if _, ok := ids[dir]; ok {
+				return nil, fmt.Errorf("%w: %s", ErrFormatted, dir)
+			}
+		}
+	}
+	for _, dir := range dirs {
+		id, ok := ids[dir]
+		if !ok {
+			continue
+		}
+		if spec.ClusterID == "" {
+			spec.ClusterID = id.ClusterID
+		}
+		if id.ClusterID != spec.ClusterID {
+			return nil, fmt.Errorf("%w: %s/%s has cluster.id %s, not %s", ErrForeign, dir, metaPropertiesFile, id.ClusterID, spec.ClusterID)
+		}
+	}
+	if spec.ClusterID == "" {
+		spec.ClusterID = meta.UUIDString(drawID(spec.Entropy))
+	}
+	for _, dir := range missing {
+		id := Identity{spec.ClusterID, spec.NodeID, drawID(spec.Entropy)}
+		if err := formatDir(t, d, dir, id, spec); err != nil {
+			return nil, fmt.Errorf("formatting %s: %w", dir, err)
+		}
+		ids[dir] = id
+	}
+	return ids, nil
+}
+
+func allDirs(logDirs []string, metadataLogDir string) []string {
+	dirs := slices.Clone(logDirs)
+	if metadataLogDir != "" && !slices.Contains(dirs, metadataLogDir) {
+		dirs = append(dirs, metadataLogDir)
+	}
+	return dirs
+}
+
+// drawID draws an id: a UUID of version 4 that does not look like a flag of a command line.
+func drawID(entropy func([]byte)) meta.UUID {
+	var id meta.UUID
+	for {
+		entropy(id[:])
+		id[6], id[8] = id[6]&0x0f|0x40, id[8]&0x3f|0x80
+		if meta.UUIDString(id)[0] != '-' {
+			return id
+		}
+	}
+}
+
+func formatDir(t *task.T, d disk.Disk, dir string, id Identity, spec FormatSpec) error {
+	if err := makeDir(t, d, dir); err != nil {
+		return err
+	}
+	bootstrap, err := encodeSnapshot(snapshotSpec{unixMilli: spec.UnixMilli, records: slices.Values(meta.BootstrapRecords())})
+	if err != nil {
+		return err
+	}
+	if err := checkpoint.Replace(t, d, dir+"/"+bootstrapFile, bootstrap); err != nil {
+		return err
+	}
+	metadataDir := spec.MetadataLogDir
+	if metadataDir == "" {
+		metadataDir = spec.LogDirs[0]
+	}
+	if dir == metadataDir {
+		if err := formatQuorum(t, d, dir, id, spec); err != nil {
+			return err
+		}
+	}
+	return checkpoint.WriteMetaProperties(t, d, dir+"/"+metaPropertiesFile,
+		checkpoint.MetaProperties{ClusterID: id.ClusterID, NodeID: id.NodeID, DirectoryID: id.DirectoryID})
+}
+
+// formatQuorum writes who the voters are.
+func formatQuorum(t *task.T, d disk.Disk, dir string, id Identity, spec FormatSpec) error {
+	path := dir + "/" + ClusterMetadata + "-0"
+	if err := makeDir(t, d, path); err != nil {
+		return err
+	}
+	voters := []record.Voter{{ID: id.NodeID, DirectoryID: id.DirectoryID, MaxKRaftVersion: meta.KRaftVersion,
+		Endpoints: []record.VoterEndpoint{{Name: spec.ControllerListener, Host: spec.Host, Port: spec.Port}}}}
+	b, err := encodeSnapshot(snapshotSpec{unixMilli: spec.UnixMilli, lastTimestamp: spec.UnixMilli, kraftVersion: meta.KRaftVersion, voters: voters})
+	if err != nil {
+		return err
+	}
+	return checkpoint.Replace(t, d, path+"/"+SnapshotName(0, 0), b)
+}
+
+// makeDir makes a directory and its name durable. What is above it is the operator's.
+func makeDir(t *task.T, d disk.Disk, path string) error {
+	if err := d.MkdirAll(t, path); err != nil {
+		return err
+	}
+	if err := d.SyncDir(t, parentOf(path)); err != nil && !errors.Is(err, disk.ErrNotExist) {
+		return err
+	}
+	return nil
+}
+
+// Load reads the meta.properties of each directory. A directory without one is in missing.
+// The error of a damaged file, or of one of another cluster or node, names the file.
+func Load(t *task.T, d disk.Disk, nodeID int32, dirs []string) (ids map[string]Identity, missing []string, err error) {
+	ids = make(map[string]Identity, len(dirs))
+	var first, firstDir string
+	for _, dir := range dirs {
+		path := dir + "/" + metaPropertiesFile
+		p, err := checkpoint.ReadMetaProperties(t, d, path)
+		if errors.Is(err, disk.ErrNotExist) {
+			missing = append(missing, dir)
+			continue
+		}
+		if err != nil {
+			return nil, nil, err
+		}
+		if p.NodeID != nodeID {
+			return nil, nil, fmt.Errorf("%w: %s has node.id %d, and this node is %d", ErrForeign, path, p.NodeID, nodeID)
+		}
+		if first == "" {
+			first, firstDir = p.ClusterID, dir
+		}
+		if p.ClusterID != first {
+			return nil, nil, fmt.Errorf("%w: %s has cluster.id %s, and %s/%s has %s", ErrForeign, path, p.ClusterID, firstDir, metaPropertiesFile, first)
+		}
+		for _, other := range dirs {
+			if o, ok := ids[other]; ok && o.DirectoryID == p.DirectoryID && p.DirectoryID != (meta.UUID{}) {
+				return nil, nil, fmt.Errorf("%w: %s has the directory.id of %s: one is a copy of the other", ErrForeign, path, other)
+			}
+		}
+		ids[dir] = Identity{p.ClusterID, p.NodeID, p.DirectoryID}
+	}
+	return ids, missing, nil
+}

@@ -1,0 +1,123 @@
+package quorum
+
+import (
+	"fmt"
+
+	"seedlog/clock"
+	"seedlog/clock/task"
+	"seedlog/node/meta"
+	"seedlog/storage/checkpoint"
+	"seedlog/storage/record"
+)
+
+// publish hands the deltas to the listeners, in order, until t's group stops.
+func (h *Host) publish(t *task.T) {
+	for !t.Stopping() {
+		seen := h.changed.Generation()
+		h.mu.Lock()
+		deltas := h.deltas
+		h.deltas = nil
+		h.mu.Unlock()
+		for _, d := range deltas {
+			for _, l := range h.listeners {
+				if t.Stopping() {
+					return
+				}
+				l.MetadataChanged(t, d)
+			}
+			h.published.Store(d.To.Offset)
+			h.shown.Raise()
+		}
+		if len(deltas) == 0 {
+			h.changed.Wait(t, seen, clock.Never)
+		}
+	}
+}
+
+// dueSnapshot is a snapshot to be written.
+type dueSnapshot struct {
+	image        *meta.Image
+	lastTime     int64
+	kraftVersion int16
+	voters       []record.Voter
+}
+
+// offerSnapshot asks for a snapshot once enough was replayed since the last one.
+func (h *Host) offerSnapshot() {
+	if h.cfg.SnapshotBytes <= 0 || h.sinceBytes < h.cfg.SnapshotBytes || h.applied.InTransaction() {
+		return
+	}
+	h.sinceBytes = 0
+	h.mu.Lock()
+	h.snapshot = &dueSnapshot{h.applied, h.lastTime, h.KRaftVersion(), h.voters}
+	h.mu.Unlock()
+	h.due.Raise()
+}
+
+// snapshots writes the snapshots that are due, until t's group stops. One that cannot be
+// written costs nothing but the space of a longer log; the next is tried when it is due.
+func (h *Host) snapshots(t *task.T) {
+	for !t.Stopping() {
+		seen := h.due.Generation()
+		h.mu.Lock()
+		s := h.snapshot
+		h.snapshot = nil
+		h.mu.Unlock()
+		if s == nil {
+			h.due.Wait(t, seen, clock.Never)
+			continue
+		}
+		id := snapshotID{s.image.Offset + 1, s.image.Epoch}
+		n, err := h.writeSnapshot(t, id, s)
+		if err == nil {
+			err = h.clean(t, id)
+		}
+		h.emit(SnapshotWritten{Offset: id.end, Epoch: id.epoch, Bytes: n, Err: err})
+	}
+}
+
+func (h *Host) writeSnapshot(t *task.T, id snapshotID, s *dueSnapshot) (bytes int, err error) {
+	b, err := encodeSnapshot(snapshotSpec{
+		epoch: id.epoch, unixMilli: t.UnixMilli(), lastTimestamp: s.lastTime,
+		kraftVersion: s.kraftVersion, voters: s.voters, records: s.image.Records(),
+	})
+	if err != nil {
+		return 0, err
+	}
+	return len(b), checkpoint.Replace(t, h.env.Disk, h.path+"/"+id.name(), b)
+}
+
+// clean removes what the snapshot makes superfluous: first the log below it, then the older
+// snapshots, so that at every moment the log begins at or below the end of one. A new
+// segment begins, so that the next snapshot can remove the present one.
+func (h *Host) clean(t *task.T, id snapshotID) error {
+	if err := h.log.Roll(t); err != nil {
+		return err
+	}
+	if _, err := h.log.DeleteRecords(t, id.end); err != nil {
+		return err
+	}
+	older, err := listOlder(t, h, id)
+	if err != nil {
+		return err
+	}
+	for _, o := range older {
+		if err := checkpoint.Remove(t, h.env.Disk, h.path+"/"+o.name()); err != nil {
+			return fmt.Errorf("removing an old snapshot: %w", err)
+		}
+	}
+	return nil
+}
+
+func listOlder(t *task.T, h *Host, id snapshotID) ([]snapshotID, error) {
+	all, err := listSnapshots(t, h.env.Disk, h.path)
+	if err != nil {
+		return nil, err
+	}
+	for i, s := range all {
+		if s.end >= id.end {
+			return all[:i], nil
+		}
+	}
+	return all, nil
+}

@@ -1,0 +1,251 @@
+package quorum
+
+import (
+	"bytes"
+	"encoding/binary"
+	"errors"
+	"slices"
+	"strings"
+	"testing"
+
+	"seedlog/clock/task"
+	"seedlog/node/meta"
+	"seedlog/sim/sched"
+	"seedlog/sim/simdisk"
+	"seedlog/storage/checkpoint"
+	"seedlog/storage/record"
+)
+
+// onDisk runs fn with a simulated disk.
+func onDisk(t *testing.T, fn func(tk *task.T, d *simdisk.Mount)) {
+	t.Helper()
+	err := sched.Main(1, func(tk *task.T) {
+		rt := tk.Runtime().(*sched.Runtime)
+		fn(tk, simdisk.New(simdisk.Config{Rand: rt.Scheduler().Stream}).Mount(rt))
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+func formatSpec() FormatSpec {
+	n := byte(0)
+	return FormatSpec{LogDirs: []string{"/a", "/b"}, MetadataLogDir: "/a", NodeID: 1, UnixMilli: 1000,
+		Entropy:            func(b []byte) { n++; copy(b, bytes.Repeat([]byte{n}, len(b))) },
+		ControllerListener: "CONTROLLER", Host: "localhost", Port: 9093}
+}
+
+func TestFormatWritesWhatKafkaReads(t *testing.T) {
+	onDisk(t, func(tk *task.T, d *simdisk.Mount) {
+		ids, err := Format(tk, d, formatSpec())
+		if err != nil {
+			t.Fatal(err)
+		}
+		if len(ids) != 2 || ids["/a"].ClusterID != ids["/b"].ClusterID || ids["/a"].DirectoryID == ids["/b"].DirectoryID {
+			t.Fatalf("%v", ids)
+		}
+		loaded, missing, err := Load(tk, d, 1, []string{"/a", "/b", "/c"})
+		if err != nil || !slices.Equal(missing, []string{"/c"}) || loaded["/a"] != ids["/a"] {
+			t.Errorf("%v %v %v", loaded, missing, err)
+		}
+		s, err := readSnapshot(tk, d, "/a/__cluster_metadata-0/00000000000000000000-0000000000.checkpoint")
+		if err != nil {
+			t.Fatal(err)
+		}
+		want := record.Voter{ID: 1, DirectoryID: ids["/a"].DirectoryID, MaxKRaftVersion: 1,
+			Endpoints: []record.VoterEndpoint{{Name: "CONTROLLER", Host: "localhost", Port: 9093}}}
+		if s.KRaftVersion != 1 || len(s.Voters) != 1 || s.Voters[0].ID != want.ID || s.Voters[0].DirectoryID != want.DirectoryID ||
+			!slices.Equal(s.Voters[0].Endpoints, want.Endpoints) || s.LastContainedLogTimestamp != 1000 || len(s.Records) != 0 {
+			t.Errorf("%+v", s)
+		}
+		for _, dir := range []string{"/a", "/b"} {
+			records, err := readBootstrap(tk, d, dir)
+			if err != nil || len(records) != 2 || records[0].Body.(*meta.FeatureLevelRecord).FeatureLevel != meta.DefaultMetadataVersion {
+				t.Errorf("%s: %v %v", dir, records, err)
+			}
+		}
+	})
+}
+
+// TestBootstrapBytes is bootstrap.checkpoint worked out by hand: header batch, one batch
+// of records, footer batch.
+func TestBootstrapBytes(t *testing.T) {
+	b, err := encodeSnapshot(snapshotSpec{unixMilli: 1000, records: slices.Values([]meta.Record{
+		{Body: &meta.FeatureLevelRecord{Name: meta.MetadataVersionFeature, FeatureLevel: 25}}})})
+	if err != nil {
+		t.Fatal(err)
+	}
+	type batch struct {
+		base    int64
+		control bool
+		key     string
+		value   string
+	}
+	want := []batch{
+		{0, true, "\x00\x00\x00\x03", "\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00"},
+		{1, false, "", "\x01\x0c\x00\x11metadata.version\x00\x19\x00"},
+		{2, true, "\x00\x00\x00\x04", "\x00\x00\x00"},
+	}
+	var got []batch
+	it := record.NewBatches(b)
+	for it.Next() {
+		r := record.NewRecords(it.Bytes(), nil, 0)
+		for r.Next() {
+			got = append(got, batch{it.Header().BaseOffset, it.Header().IsControl(), string(r.Record().Key), string(r.Record().Value)})
+		}
+		if it.Header().LeaderEpoch != 0 || it.Header().ProducerID != -1 || it.Header().Attributes.Codec() != record.None {
+			t.Errorf("%+v", it.Header())
+		}
+	}
+	if !slices.Equal(got, want) {
+		t.Errorf("%+v", got)
+	}
+}
+
+func TestFormatErrors(t *testing.T) {
+	onDisk(t, func(tk *task.T, d *simdisk.Mount) {
+		ids, err := Format(tk, d, formatSpec())
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := Format(tk, d, formatSpec()); !errors.Is(err, ErrFormatted) || !strings.Contains(err.Error(), "/a") {
+			t.Errorf("formatted twice: %v", err)
+		}
+		again := formatSpec()
+		again.IgnoreFormatted = true
+		again.LogDirs = append(again.LogDirs, "/c")
+		more, err := Format(tk, d, again)
+		if err != nil || more["/a"] != ids["/a"] || more["/c"].ClusterID != ids["/a"].ClusterID {
+			t.Errorf("a directory more: %v %v", more, err)
+		}
+		again.ClusterID = "other"
+		if _, err := Format(tk, d, again); !errors.Is(err, ErrForeign) {
+			t.Errorf("another cluster: %v", err)
+		}
+	})
+}
+
+func TestLoadNamesTheFile(t *testing.T) {
+	for name, content := range map[string]string{
+		"damaged":       "version=1\ncluster.id=x\n",
+		"other node":    "version=1\ncluster.id=x\nnode.id=2\n",
+		"other cluster": "version=1\ncluster.id=y\nnode.id=1\n",
+		"copied":        "version=1\ncluster.id=x\nnode.id=1\ndirectory.id=AQEBAQEBQQGBAQEBAQEBAQ\n",
+	} {
+		onDisk(t, func(tk *task.T, d *simdisk.Mount) {
+			for path, c := range map[string]string{"/a": "version=1\ncluster.id=x\nnode.id=1\ndirectory.id=AQEBAQEBQQGBAQEBAQEBAQ\n", "/b": content} {
+				if err := d.MkdirAll(tk, path); err != nil {
+					t.Fatal(err)
+				}
+				if err := checkpoint.Replace(tk, d, path+"/meta.properties", []byte(c)); err != nil {
+					t.Fatal(err)
+				}
+			}
+			_, _, err := Load(tk, d, 1, []string{"/a", "/b"})
+			if err == nil || !strings.Contains(err.Error(), "/b/meta.properties") || strings.Contains(err.Error(), "\n") {
+				t.Errorf("%s: %v", name, err)
+			}
+			if name != "damaged" && !errors.Is(err, ErrForeign) {
+				t.Errorf("%s is no %v: %v", name, ErrForeign, err)
+			}
+		})
+	}
+}
+
+// sampleSnapshot is a snapshot with several batches.
+func sampleSnapshot(t testing.TB) []byte {
+	b, err := encodeSnapshot(snapshotSpec{epoch: 3, unixMilli: 5, lastTimestamp: 4, kraftVersion: 1,
+		voters: []record.Voter{{ID: 1, MaxKRaftVersion: 1}},
+		records: func(yield func(meta.Record) bool) {
+			value := strings.Repeat("v", 1000)
+			for range 600 {
+				if !yield(meta.Record{Body: &meta.ConfigRecord{ResourceType: meta.TopicResource, ResourceName: "t", Name: "k", Value: &value}}) {
+					return
+				}
+			}
+		}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return b
+}
+
+func TestDamagedSnapshotsAreRefused(t *testing.T) {
+	whole := sampleSnapshot(t)
+	s, err := ParseSnapshot(whole)
+	if err != nil || len(s.Records) != 600 || s.LastContainedLogTimestamp != 4 || len(s.Voters) != 1 {
+		t.Fatalf("%v", err)
+	}
+	for cut := 0; cut < len(whole); cut += 97 {
+		if _, err := ParseSnapshot(whole[:cut]); !errors.Is(err, ErrSnapshot) {
+			t.Fatalf("cut to %d: %v", cut, err)
+		}
+	}
+	for at := 0; at < len(whole); at += 1013 {
+		bad := slices.Clone(whole)
+		bad[at] ^= 1
+		// The leader epoch of a batch is outside its checksum, and nothing depends on it.
+		if _, err := ParseSnapshot(bad); err == nil && !inEpochField(whole, at) {
+			t.Fatalf("bit flipped at %d: accepted", at)
+		}
+	}
+	if _, err := ParseSnapshot(append(slices.Clone(whole), whole...)); !errors.Is(err, ErrSnapshot) {
+		t.Errorf("two snapshots in one file: %v", err)
+	}
+	footer := len(whole) - (record.HeaderSize + 15)
+	if _, err := ParseSnapshot(whole[footer:]); !errors.Is(err, ErrSnapshot) {
+		t.Errorf("no header: %v", err)
+	}
+}
+
+func inEpochField(b []byte, at int) bool {
+	for pos := 0; pos < len(b); pos += 12 + int(binary.BigEndian.Uint32(b[pos+8:])) {
+		if at >= pos+12 && at < pos+16 {
+			return true
+		}
+	}
+	return false
+}
+
+func TestSnapshotNames(t *testing.T) {
+	if n := SnapshotName(12, 3); n != "00000000000000000012-0000000003.checkpoint" {
+		t.Error(n)
+	}
+	for _, c := range []struct {
+		name string
+		ok   bool
+	}{
+		{"00000000000000000012-0000000003.checkpoint", true},
+		{"bootstrap.checkpoint", false},
+		{"00000000000000000012-0000000003.checkpoint.part", false},
+		{"0000000000000000001x-0000000003.checkpoint", false},
+		{"00000000000000000012-00000000003.checkpoint", false},
+	} {
+		end, epoch, ok := ParseSnapshotName(c.name)
+		if ok != c.ok || ok && (end != 12 || epoch != 3) {
+			t.Errorf("%s: %d %d %v", c.name, end, epoch, ok)
+		}
+	}
+}
+
+func FuzzParseSnapshot(f *testing.F) {
+	small, err := encodeSnapshot(snapshotSpec{records: slices.Values(meta.BootstrapRecords())})
+	if err != nil {
+		f.Fatal(err)
+	}
+	f.Add(small)
+	f.Add([]byte{})
+	f.Fuzz(func(t *testing.T, b []byte) {
+		s, err := ParseSnapshot(b)
+		if err != nil {
+			return
+		}
+		again, err := encodeSnapshot(snapshotSpec{lastTimestamp: s.LastContainedLogTimestamp, kraftVersion: 1, voters: s.Voters, records: slices.Values(s.Records)})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := ParseSnapshot(again); err != nil {
+			t.Fatal(err)
+		}
+	})
+}
