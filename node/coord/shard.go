@@ -182,7 +182,8 @@ func (s *shard) run(t *task.T) {
 	s.task = t
 	s.mu.Unlock()
 	s.cfg = s.c.env.Config()
-	s.core = group.NewShard(s.cfg, s.c.env.Rand(s.name()))
+	// A stream of its own for each epoch, or the next one would give the same member ids.
+	s.core = group.NewShard(s.cfg, s.c.env.Rand(fmt.Sprintf("%s epoch %d", s.name(), s.epoch)))
 	s.timers.init(t.Now())
 	err := s.load(t)
 	if err == nil {

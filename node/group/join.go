@@ -125,7 +125,7 @@ func (s *Shard) evict(g *group, id string) {
 // waiting leaves no member behind (KIP-394).
 func (s *Shard) joinNew(g *group, c Join, ps []protocol) {
 	req := c.Req
-	id := s.newMemberID(c.ClientID, req.InstanceID)
+	id := s.newMemberID(g, c.ClientID, req.InstanceID)
 	if req.InstanceID != nil {
 		if old, ok := g.static[*req.InstanceID]; ok {
 			s.replaceStatic(g, c, ps, old, id)

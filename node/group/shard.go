@@ -290,11 +290,21 @@ func sortedKeys[V any](m map[string]V) []string {
 	return keys
 }
 
-// newMemberID is the client's, or the instance's, name and a random UUID (version 4).
-func (s *Shard) newMemberID(clientID string, instance *string) string {
+// newMemberID is the client's, or the instance's, name and a random UUID (version 4), which
+// nobody in the group has.
+func (s *Shard) newMemberID(g *group, clientID string, instance *string) string {
 	if instance != nil {
 		clientID = *instance
 	}
+	for {
+		id := clientID + "-" + s.uuid()
+		if g.byID[id] == nil && !g.pending(id) {
+			return id
+		}
+	}
+}
+
+func (s *Shard) uuid() string {
 	var b [16]byte
 	for i := range 2 {
 		n := s.rand.Uint64()
@@ -303,7 +313,7 @@ func (s *Shard) newMemberID(clientID string, instance *string) string {
 		}
 	}
 	b[6], b[8] = b[6]&0x0f|0x40, b[8]&0x3f|0x80
-	return fmt.Sprintf("%s-%x-%x-%x-%x-%x", clientID, b[0:4], b[4:6], b[6:8], b[8:10], b[10:])
+	return fmt.Sprintf("%x-%x-%x-%x-%x", b[0:4], b[4:6], b[6:8], b[8:10], b[10:])
 }
 
 func str(p *string) string {
