@@ -15,6 +15,7 @@ func (l *Log) reset() {
 	l.lso = unresolved(-1)
 	l.hw = unresolved(0)
 	l.leo = unresolved(0)
+	l.pointMax = noPointMax
 }
 
 // Delete takes a log out of service: its directory is renamed to -delete, durably, and

@@ -43,6 +43,9 @@ func (p *loading) load(t *task.T) error {
 	if err := p.openSegments(t, names); err != nil {
 		return err
 	}
+	if err := p.dropBelowStart(t); err != nil {
+		return err
+	}
 	if err := p.readEpochs(t); err != nil {
 		return err
 	}
@@ -110,6 +113,18 @@ func (p *loading) openSegments(t *task.T, infos []disk.Info) error {
 				}
 			}
 		}
+	}
+	return nil
+}
+
+// dropBelowStart removes segments below the log start. Their removal may have been undone by
+// a power loss, for some and not for others: what is left of them proves nothing.
+func (p *loading) dropBelowStart(t *task.T) error {
+	for len(p.segs) > 1 && p.segs[1].base <= p.start {
+		if err := p.l.discard(t, p.segs[0], false); err != nil {
+			return err
+		}
+		p.segs = p.segs[1:]
 	}
 	return nil
 }

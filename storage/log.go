@@ -35,7 +35,8 @@ type Log struct {
 	leo         position
 	hw          position
 	lso         position // of the last stable offset, if resolved
-	synced      int64    // everything below is durable: the recovery point
+	synced      int64    // everything below is durable
+	pointMax    int64    // bounds the recovery point while a truncation is under way
 	truncations int64    // generation: readers and syncs that straddle one start over
 	recent      recent
 	epochs      epoch.Cache
@@ -62,6 +63,9 @@ type position struct {
 	base   int64
 	pos    int64
 }
+
+// noPointMax bounds nothing.
+const noPointMax = 1<<63 - 1
 
 func unresolved(offset int64) position { return position{offset, -1, -1} }
 

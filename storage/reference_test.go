@@ -31,7 +31,9 @@ func TestReferenceExperiment(t *testing.T) {
 		if len(segs) != len(bases) {
 			t.Fatalf("segments: %+v", segs)
 		}
-		size := func(base int64, suffix string) int64 { return fileSize(t2, env.Disk, segmentName(l.Path(), base, suffix)) }
+		size := func(base int64, suffix string) int64 {
+			return fileSize(t2, env.Disk, segmentName(l.Path(), base, suffix))
+		}
 		expect := func(what string, got, want int64) {
 			t.Helper()
 			if got != want {

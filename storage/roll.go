@@ -84,6 +84,9 @@ func (l *Log) roll(t *task.T, base int64) error {
 		return l.failed(t, err)
 	}
 	old.unpin(t)
+	l.mu.Lock()
+	l.unsealed = append(l.unsealed, old)
+	l.mu.Unlock()
 	if err := l.writeSnapshot(t, base); err != nil {
 		return l.failed(t, err)
 	}
@@ -92,7 +95,6 @@ func (l *Log) roll(t *task.T, base int64) error {
 		return l.failed(t, err)
 	}
 	l.mu.Lock()
-	l.unsealed = append(l.unsealed, old)
 	l.addSegment(s)
 	l.mu.Unlock()
 	l.drawJitter()

@@ -82,8 +82,8 @@ func (l *Log) syncOnce(t *task.T) error {
 		err = l.env.Disk.SyncDir(t, path)
 	}
 	l.mu.Lock()
-	straddled := generation != l.truncations
-	removed := straddled || l.closed
+	removed := generation != l.truncations || l.closed
+	l.namesDirty = l.namesDirty || names && (err != nil || removed)
 	l.mu.Unlock()
 	if removed && (errors.Is(err, ErrClosed) || errors.Is(err, disk.ErrNotExist)) {
 		return nil // the file was removed meanwhile; the caller looks again
@@ -97,16 +97,18 @@ func (l *Log) syncOnce(t *task.T) error {
 	}
 	nowMs := t.UnixMilli()
 	l.mu.Lock()
-	straddled = straddled || generation != l.truncations
-	if !straddled {
-		l.synced = to
+	if generation != l.truncations {
+		// What was synced may not be what is there now: a cut segment may even have been
+		// appended to and sealed again. The caller looks again.
+		l.mu.Unlock()
+		return nil
 	}
-	// What was truncated away is not sealed any more, and the rest is synced.
+	l.synced = to
 	l.unsealed = slices.DeleteFunc(l.unsealed, func(s *segment) bool { return slices.Contains(sealed, s) })
 	l.lastFlushMs = nowMs
 	fn := l.onSynced
 	l.mu.Unlock()
-	if straddled || to == from {
+	if to == from {
 		return nil
 	}
 	l.observe(Event{Kind: LogFlushed, From: from, Offset: to})

@@ -79,6 +79,7 @@ func (l *Log) lowerRecoveryPoint(t *task.T, offset int64) error {
 	l.mu.Lock()
 	lower := offset < l.synced
 	l.synced = min(l.synced, offset)
+	l.pointMax = offset - 1 // see recoveryPoint: offset is about to be the log end
 	l.truncations++
 	l.mu.Unlock()
 	if !lower {
@@ -99,7 +100,7 @@ func (l *Log) hideAbove(segs []*segment, cut position) (keep *segment, gone []*s
 	list := slices.Clone(segs[:n])
 	l.segs.Store(&list)
 	l.truncations++
-	l.synced = min(l.synced, cut.offset)
+	l.synced, l.pointMax = min(l.synced, cut.offset), noPointMax
 	l.recent.reset()
 	keep.size.Store(cut.pos)
 	l.leo = cut
@@ -261,7 +262,7 @@ func (l *Log) truncateFully(t *task.T, offset int64) error {
 	l.unsealed = nil
 	l.leo = position{offset, offset, 0}
 	l.hw, l.lso, l.start = l.leo, l.leo, offset
-	l.synced = min(l.synced, offset)
+	l.synced, l.pointMax = min(l.synced, offset), noPointMax
 	l.producers = producer.NewState(offset)
 	l.mu.Unlock()
 	if err := l.removeSnapshots(t, func(int64) bool { return true }); err != nil {

@@ -46,6 +46,7 @@ type machine struct {
 	d      *simdisk.Disk
 	events *events
 	n      int
+	rt     *sched.Runtime // of the incarnation that runs
 }
 
 func newMachine(tb testTB, seed uint64) *machine {
@@ -62,6 +63,7 @@ func (m *machine) boot(main func(t *task.T, env Env)) {
 	m.tb.Helper()
 	m.n++
 	rt := m.s.NewRuntime(fmt.Sprint("m", m.n), sched.ClockParams{})
+	m.rt = rt
 	mount := m.d.Mount(rt)
 	g := task.NewGroup(rt, "main")
 	g.Go("main", func(t *task.T) {
