@@ -14,8 +14,11 @@ import (
 	"seedlog/node/meta"
 )
 
-// registerRetry is how long registering pauses after a refusal.
-const registerRetry = 50 * time.Millisecond
+// Registering pauses after a refusal, longer each time.
+const (
+	registerRetryMin = 2 * time.Millisecond
+	registerRetryMax = 200 * time.Millisecond
+)
 
 // broker keeps this node's broker registered and unfenced with the controller.
 type broker struct {
@@ -35,27 +38,42 @@ func newBroker(l *life) *broker {
 // stops, or the controller refuses for good.
 func (b *broker) register(t *task.T) error {
 	req := b.registration()
-	for {
-		resp, _, err := b.l.control.Propose(t, req, t.Now().Add(b.sessionTimeout()))
-		if err == nil {
-			r := resp.(*kmsg.BrokerRegistrationResponse)
-			if r.ErrorCode == 0 {
-				b.epoch.Store(r.BrokerEpoch)
-				break
-			}
-			if err := kerr.ErrorForCode(r.ErrorCode); !kerr.IsRetriable(err) && err != kerr.DuplicateBrokerRegistration {
-				return fmt.Errorf("the controller refuses broker %d: %w", b.l.cfg.NodeID, err)
-			}
-		}
-		if err := b.pause(t, registerRetry); err != nil {
+	if err := b.retry(t, func() (bool, error) { return b.tryRegister(t, req) }); err != nil {
+		return err
+	}
+	return b.retry(t, func() (bool, error) {
+		fenced, err := b.heartbeat(t)
+		return err == nil && !fenced, nil
+	})
+}
+
+// tryRegister registers once. The controller unfences who has seen its own registration, so
+// that is waited for.
+func (b *broker) tryRegister(t *task.T, req *kmsg.BrokerRegistrationRequest) (done bool, err error) {
+	resp, offset, err := b.l.control.Propose(t, req, t.Now().Add(b.sessionTimeout()))
+	if err != nil {
+		return false, nil
+	}
+	r := resp.(*kmsg.BrokerRegistrationResponse)
+	switch err := kerr.ErrorForCode(r.ErrorCode); {
+	case err == nil:
+	case kerr.IsRetriable(err), err == kerr.DuplicateBrokerRegistration:
+		return false, nil
+	default:
+		return false, fmt.Errorf("the controller refuses broker %d: %w", b.l.cfg.NodeID, err)
+	}
+	b.epoch.Store(r.BrokerEpoch)
+	b.l.quorum.WaitPublished(t, offset, t.Now().Add(b.sessionTimeout()))
+	return true, nil
+}
+
+// retry calls try until it is done or fails.
+func (b *broker) retry(t *task.T, try func() (bool, error)) error {
+	for pause := registerRetryMin; ; pause = min(2*pause, registerRetryMax) {
+		if done, err := try(); done || err != nil {
 			return err
 		}
-	}
-	for {
-		if fenced, err := b.heartbeat(t); err == nil && !fenced {
-			return nil
-		}
-		if err := b.pause(t, registerRetry); err != nil {
+		if err := b.pause(t, pause); err != nil {
 			return err
 		}
 	}
