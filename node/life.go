@@ -46,6 +46,7 @@ type life struct {
 	replicas   *replica.Manager
 	groups     *coord.Coordinator
 	broker     *broker
+	hosting    task.Event  // the first metadata's partitions are there
 	brokering  *task.Group // coordinators, heartbeats
 	serving    *task.Group // accepting and connections
 }
@@ -62,8 +63,9 @@ type openDir struct {
 func (l *life) start(t *task.T) error {
 	l.began = t.Now()
 	l.image.Init(l.h.RT, meta.Empty())
+	l.hosting.Init(l.h.RT, "node.hosting")
 	l.settings.Init(l.h.RT, l.cfg)
-	for _, step := range []func(*task.T) error{l.listen, l.open, l.identify, l.load, l.decide, l.register, l.serve} {
+	for _, step := range []func(*task.T) error{l.listen, l.open, l.identify, l.openMetadata, l.decide, l.register, l.recovered, l.serve} {
 		if err := step(t); err != nil {
 			return err
 		}
@@ -155,20 +157,9 @@ func (l *life) format(t *task.T, paths []string) (map[string]quorum.Identity, er
 	return quorum.Format(t, l.h.Disk, spec)
 }
 
-// load recovers the logs of all directories at once, and opens the metadata log.
-func (l *life) load(t *task.T) error {
-	group := task.NewGroup(l.h.RT, "loading")
-	failures := make([]error, len(l.dirs))
-	for i, d := range l.dirs {
-		if !d.data {
-			continue
-		}
-		group.Go("load "+d.Path(), func(t *task.T) { failures[i] = l.loadDir(t, d) })
-	}
-	group.Wait(t)
-	if err := errors.Join(failures...); err != nil {
-		return err
-	}
+// openMetadata opens the metadata log. The logs of the directories are recovered later,
+// under the settings that it holds for their topics.
+func (l *life) openMetadata(t *task.T) error {
 	for _, d := range l.dirs {
 		if !d.metadata {
 			continue
@@ -187,12 +178,62 @@ func (l *life) load(t *task.T) error {
 	return nil
 }
 
-func (l *life) loadDir(t *task.T, d *openDir) error {
-	defaults := l.cfg.Topic(nil)
-	logs, err := d.Load(t, func(string, [16]byte) storage.Config { return replica.LogConfig(l.cfg, &defaults) },
-		func(p storage.Progress) {
-			l.h.Events.Emit(event.Loading{Dir: d.Path(), LogsDone: p.LogsDone, Logs: p.LogsTotal, SegmentsDone: p.SegmentsDone, Segments: p.SegmentsTotal})
-		})
+// recoverLogs recovers the logs of all directories at once, when the first metadata is
+// there: a log that is rebuilt under other settings than its own would not be the same.
+func (l *life) recoverLogs(t *task.T, d *meta.Delta) {
+	if d.From.Offset >= 0 {
+		return
+	}
+	group := task.NewGroup(l.h.RT, "loading")
+	failures := make([]error, len(l.dirs))
+	for i, dir := range l.dirs {
+		if dir.data {
+			group.Go("load "+dir.Path(), func(t *task.T) { failures[i] = l.loadDir(t, dir, d.To) })
+		}
+	}
+	group.Wait(t)
+	if err := l.lostDirs(failures); err != nil {
+		l.fail(err)
+		return
+	}
+	l.replicas.Adopt(quorum.ClusterMetadata)
+	l.replicas.Start()
+}
+
+// lostDirs judges directories that failed while they were loaded, by position: without the
+// metadata's, or without any for data, there is no node; else the others go on.
+func (l *life) lostDirs(failures []error) error {
+	online := 0
+	for i, d := range l.dirs {
+		switch {
+		case failures[i] != nil && d.metadata:
+			return failures[i]
+		case failures[i] != nil:
+			l.h.Events.Emit(event.PartitionFailed{Topic: d.Path(), Partition: -1, Err: failures[i]})
+		case d.data:
+			online++
+		}
+	}
+	if online == 0 {
+		return errors.Join(failures...)
+	}
+	return nil
+}
+
+// fail ends the node, whatever it waits for.
+func (l *life) fail(err error) {
+	l.n.fail(err)
+	l.hosting.Set()
+}
+
+func (l *life) loadDir(t *task.T, d *openDir, image *meta.Image) error {
+	cfg := l.settings.Load()
+	logs, err := d.Load(t, func(topic string, _ [16]byte) storage.Config {
+		settings := cfg.Topic(image.Config(meta.TopicResource, topic).Map())
+		return replica.LogConfig(cfg, &settings)
+	}, func(p storage.Progress) {
+		l.h.Events.Emit(event.Loading{Dir: d.Path(), LogsDone: p.LogsDone, Logs: p.LogsTotal, SegmentsDone: p.SegmentsDone, Segments: p.SegmentsTotal})
+	})
 	if err != nil {
 		return err
 	}
@@ -218,15 +259,18 @@ func (l *life) decide(t *task.T) error {
 	}
 	l.replicas = replica.NewManager(replica.Env{
 		RT: l.h.RT, Self: l.cfg.NodeID, Config: l.settings.Load, Dirs: data, Events: l.h.Events,
-	}, quorum.ClusterMetadata)
-	l.replicas.Start()
+	})
 	l.brokering = task.NewGroup(l.h.RT, "broker")
 	l.groups = coord.New(coord.Env{
 		RT: l.h.RT, Tasks: l.brokering, Events: l.h.Events, Rand: l.h.Rand, Config: func() group.Config { return coord.GroupConfig(l.settings.Load()) },
 	}, l.cfg.OffsetsTopicPartitions)
 	l.quorum.Subscribe(listenerFunc(l.settingsChanged))
+	l.quorum.Subscribe(listenerFunc(l.recoverLogs))
 	l.quorum.Subscribe(l.replicas)
-	l.quorum.Subscribe(listenerFunc(func(_ *task.T, d *meta.Delta) { l.image.Store(d.To) }))
+	l.quorum.Subscribe(listenerFunc(func(_ *task.T, d *meta.Delta) {
+		l.image.Store(d.To)
+		l.hosting.Set()
+	}))
 	l.quorum.Subscribe(hosted.New(l.groups, l.replicas, l.cfg.NodeID))
 
 	l.control = control.New(l.h.RT, l.quorum, l.cfg, l.h.Rand("controller"))
@@ -238,12 +282,12 @@ func (l *life) decide(t *task.T) error {
 	}
 	l.controlled.Go("quorum", func(t *task.T) {
 		if err := l.quorum.Run(t); err != nil {
-			l.n.fail(err)
+			l.fail(err)
 		}
 	})
 	l.controlled.Go("controller", func(t *task.T) {
 		if err := l.control.Run(t); err != nil {
-			l.n.fail(err)
+			l.fail(err)
 		}
 	})
 	return nil
@@ -269,6 +313,13 @@ func (l *life) settingsChanged(_ *task.T, d *meta.Delta) {
 func (l *life) register(t *task.T) error {
 	l.broker = newBroker(l)
 	return l.broker.register(t)
+}
+
+// recovered waits until the partitions of the first metadata are hosted: a directory that
+// was not loaded must neither serve nor be marked as cleanly stopped.
+func (l *life) recovered(t *task.T) error {
+	l.hosting.Wait(t, clock.Never)
+	return l.n.failure()
 }
 
 // serve accepts connections.

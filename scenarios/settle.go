@@ -1,6 +1,7 @@
 package scenarios
 
 import (
+	"fmt"
 	"time"
 
 	"seedlog/clock/task"
@@ -105,6 +106,11 @@ func (r *Run) require(what string, limit time.Duration, cond func() bool) bool {
 	if !r.over() {
 		r.Failf("liveness", what, "not within %v after healing", limit)
 		if f := r.World.Failure(); f == nil {
+			for i := 1; i <= r.clients; i++ {
+				if note, ok := r.Rec.Notes()[i]; ok {
+					r.Failf("liveness", fmt.Sprintf("client%d", i), "was told last: %s", note)
+				}
+			}
 			r.verdict.Failf("liveness", "tasks", "\n%s", r.World.Sched.Dump())
 		}
 	}

@@ -76,7 +76,9 @@ func (r *Run) createTopics(rng *rand.Rand) bool {
 		topic := &client.Topic{Name: fmt.Sprintf("t%d", i), Partitions: 1 + rng.Int32N(6)}
 		var configs [][2]string
 		set := func(name string, v int64) { configs = append(configs, [2]string{name, strconv.FormatInt(v, 10)}) }
-		set("internal.segment.bytes", drawn[int64](rng, 1<<10, 64<<10))
+		segment := drawn[int64](rng, 1<<10, 64<<10)
+		topic.MaxBatchBytes = int(segment)
+		set("internal.segment.bytes", segment)
 		set("index.interval.bytes", drawn[int64](rng, 64, 4096))
 		set("segment.index.bytes", drawn[int64](rng, 256, 1<<20))
 		if rng.IntN(4) == 0 {

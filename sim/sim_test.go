@@ -3,16 +3,19 @@ package sim_test
 import (
 	"flag"
 	"fmt"
+	"os"
 	"runtime"
 	"sync"
 	"testing"
 
 	"seedlog/scenarios"
+	"seedlog/sim/trace"
 )
 
 var (
 	seed     = flag.Uint64("seed", 0, "run this seed only")
 	scenario = flag.String("scenario", "", "scenario to run; the swarm, or with no seed all")
+	events   = flag.String("events", "", "file to write every event of the run to")
 	seeds    = flag.Int("seeds", 300, "how many swarm seeds to run if no seed is given")
 )
 
@@ -20,10 +23,7 @@ var (
 // seeds and every named scenario.
 func TestSim(t *testing.T) {
 	if *seed != 0 {
-		r, err := scenarios.Execute(scenarios.Options{Seed: *seed, Scenario: *scenario})
-		if err != nil {
-			t.Fatal(err)
-		}
+		r := replay(t)
 		fmt.Println(r.Report())
 		if !r.OK() {
 			t.Fail()
@@ -48,6 +48,27 @@ func TestSim(t *testing.T) {
 			t.Error(r.Report())
 		}
 	})
+}
+
+// replay runs the one seed, and writes its trace if asked to.
+func replay(t *testing.T) *scenarios.Result {
+	o := scenarios.Options{Seed: *seed, Scenario: *scenario}
+	if *events != "" {
+		f, err := os.Create(*events)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer f.Close()
+		o.Log = new(trace.Log)
+		o.Log.Keep(40)
+		o.Log.Write(f)
+		defer o.Log.Flush()
+	}
+	r, err := scenarios.Execute(o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return r
 }
 
 // parallel runs fn for every run, one on each processor.

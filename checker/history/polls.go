@@ -94,7 +94,7 @@ func (j *judge) watermarks() {
 				if high == nil || a.HighWatermark > high.HighWatermark || j.cutBetween(p, high.Invoke, a.Return) {
 					high = a
 				}
-				if start == nil || a.LogStart > start.LogStart || j.cutBetween(p, start.Invoke, a.Return) {
+				if a.LogStart >= 0 && (start == nil || a.LogStart > start.LogStart) || start != nil && j.cutBetween(p, start.Invoke, a.Return) {
 					start = a
 				}
 				next++
@@ -102,7 +102,7 @@ func (j *judge) watermarks() {
 			if high != nil && b.HighWatermark < high.HighWatermark && !j.cutBetween(p, high.Invoke, b.Return) {
 				j.v.Failf("I6", j.where(p), "the high watermark %d (event %d) was %d before (event %d)", b.HighWatermark, b.Return, high.HighWatermark, high.Return)
 			}
-			if start != nil && b.LogStart < start.LogStart && !j.cutBetween(p, start.Invoke, b.Return) {
+			if start != nil && b.LogStart >= 0 && b.LogStart < start.LogStart && !j.cutBetween(p, start.Invoke, b.Return) {
 				j.v.Failf("I24", j.where(p), "the log start %d (event %d) was %d before (event %d)", b.LogStart, b.Return, start.LogStart, start.Return)
 			}
 			if b.LogStart > b.HighWatermark {

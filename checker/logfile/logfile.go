@@ -270,3 +270,13 @@ func field(b []byte) (value, rest []byte, err error) {
 	}
 	return b[:n:n], b[n:], nil
 }
+
+// Partial reports that b is the beginning of a batch whose rest was cut off, as the end of a
+// fetch response may be.
+func Partial(b []byte) bool {
+	if len(b) < 12 {
+		return true
+	}
+	length := int64(int32(binary.BigEndian.Uint32(b[8:])))
+	return length >= headerSize-12 && length+12 > int64(len(b))
+}

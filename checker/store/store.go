@@ -314,7 +314,9 @@ func (p *Partition) checkIndex(v *checker.Verdict, i int, o Options) {
 		since += b.Size()
 	}
 	if !slices.Equal(got, want) {
-		v.Failf("I13", where, "has %d entries, a rebuilt one %d; they differ from entry %d on", len(got), len(want), differ(got, want))
+		i := differ(got, want)
+		v.Failf("I13", where, "has %d entries, one rebuilt with an interval of %d has %d; they differ from entry %d on: %v, %v",
+			len(got), o.IndexIntervalBytes, len(want), i, got[i:min(i+2, len(got))], want[i:min(i+2, len(want))])
 	}
 }
 

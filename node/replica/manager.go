@@ -49,9 +49,8 @@ type Manager struct {
 }
 
 // NewManager hosts nothing yet. Partitions come with the metadata (MetadataChanged), which
-// claims the logs that the directories have loaded; skip names the topics whose logs are
-// somebody else's.
-func NewManager(env Env, skip ...string) *Manager {
+// claims the logs that were adopted.
+func NewManager(env Env) *Manager {
 	m := &Manager{
 		rt: env.RT, self: env.Self, config: env.Config, dirs: env.Dirs, events: env.Events,
 		purgatory:  NewPurgatory(env.RT),
@@ -62,14 +61,21 @@ func NewManager(env Env, skip ...string) *Manager {
 	}
 	m.mu.Init(env.RT, "replica.Manager")
 	m.list.Init(env.RT, new([]*Partition))
-	for _, d := range env.Dirs {
+	return m
+}
+
+// Adopt takes over the logs that the directories have loaded, before the first metadata;
+// skip names the topics whose logs are somebody else's.
+func (m *Manager) Adopt(skip ...string) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	for _, d := range m.dirs {
 		for _, l := range d.Dir.Logs() {
 			if !slices.Contains(skip, l.Topic()) {
 				m.unclaimed[Key{l.TopicID(), l.Partition()}] = l
 			}
 		}
 	}
-	return m
 }
 
 // Start begins the periodic work. Close ends it.

@@ -54,6 +54,7 @@ func onDisk(t *testing.T, path string, image *meta.Image, fn func(h *host)) {
 		}
 		h := &host{t: t, tk: tk, dir: dir, cfg: cfg, image: image}
 		h.m = NewManager(Env{RT: rt, Self: self, Config: func() *config.Config { return cfg }, Dirs: []Dir{{ID: meta.UUID{1}, Dir: dir}}})
+		h.m.Adopt()
 		h.m.Start()
 		if image.Offset >= 0 {
 			h.m.MetadataChanged(tk, image.Full())

@@ -19,8 +19,16 @@ type Topic struct {
 	Partitions int32
 	// Synced: the topic has flush.messages=1, so that whatever is acknowledged is synced.
 	Synced bool
-	// MaxMessageBytes is the largest batch that it takes.
-	MaxMessageBytes int32
+	// MaxBatchBytes is the largest batch that it takes: max.message.bytes, or a segment.
+	MaxBatchBytes int
+}
+
+// room is how much filling each of n records may have, with what a record and a batch cost.
+func (t *Topic) room(n int) int {
+	if t.MaxBatchBytes == 0 {
+		return 1 << 20
+	}
+	return max(0, (t.MaxBatchBytes-120)/n-60)
 }
 
 // Env is what a client of a workload has.

@@ -228,7 +228,7 @@ func (p *Producer) newBatch(t *task.T, to *target) *outgoing {
 	records := make([]Record, n)
 	stamp := p.Rec.Stamp()
 	for i := range records {
-		records[i] = p.record(t)
+		records[i] = p.record(t, to.topic.room(n))
 		o.sends = append(o.sends, p.Rec.Send(history.Send{
 			Client: p.ID, Partition: to.log, Digest: Digest(records[i].Key, records[i].Value, records[i].Headers),
 			Invoke: stamp, Offset: -1, Acks: int8(p.Acks), Idempotent: p.Idempotent, BatchOrdinal: i,
@@ -242,11 +242,11 @@ func (p *Producer) newBatch(t *task.T, to *target) *outgoing {
 
 // record makes a unique record: client and serial number, then drawn filling, in the value
 // or, where that is null, in the key.
-func (p *Producer) record(t *task.T) Record {
+func (p *Producer) record(t *task.T, room int) Record {
 	p.serial++
 	id := binary.BigEndian.AppendUint64(nil, uint64(p.ID)<<48|p.serial)
 	r := Record{Timestamp: t.UnixMilli() - int64(p.Rand.IntN(50))}
-	fill := make([]byte, p.Rand.IntN(p.MaxValue+1))
+	fill := make([]byte, p.Rand.IntN(min(p.MaxValue, room)+1))
 	for i := range fill {
 		fill[i] = byte(p.Rand.IntN(7) * 37)
 	}
@@ -334,10 +334,15 @@ func (p *Producer) outcome(t *task.T, o *outgoing, code int16, base int64) {
 		p.Rec.Failf("codes", PartitionName(history.Partition{Topic: o.to.topic.Name, Index: o.to.index}), "client %d: a sound batch was refused with %s", p.ID, name(code))
 		o.to.remove(o)
 	default:
+		if first {
+			p.Rec.Note(p.ID, "%s for sequence %d of %s-%d", name(code), o.sequence(), o.to.topic.Name, o.to.index)
+		}
 		o.to.bounced = true
 		p.pause(t)
 	}
 }
+
+func (o *outgoing) sequence() int32 { return int32(binary.BigEndian.Uint32(o.bytes[53:])) }
 
 // disowned: the broker does not know what came before the first open batch. After a power
 // loss it may have lost it; else its memory is wrong.
@@ -345,7 +350,7 @@ func (p *Producer) disowned(t *task.T, o *outgoing, code int16) {
 	if p.Rec.PowerLosses() == 0 {
 		p.Rec.Failf("I17", PartitionName(history.Partition{Topic: o.to.topic.Name, Index: o.to.index}),
 			"client %d: %s for sequence %d of producer %d, with all before it acknowledged and no power loss",
-			p.ID, name(code), int32(binary.BigEndian.Uint32(o.bytes[53:])), p.pid)
+			p.ID, name(code), o.sequence(), p.pid)
 	}
 	// A new producer id forgets every open batch: their outcome stays unknown.
 	for _, to := range p.targets {

@@ -21,6 +21,7 @@ type Recorder struct {
 	verdict checker.Verdict
 	ops     int
 	owners  map[string]string // who owns what in a generation
+	notes   map[int]string    // what each client was told last
 	// powerLosses counts so far; a client may not blame a broker for forgetting after one.
 	powerLosses int
 }
@@ -152,3 +153,20 @@ func (r *Recorder) Take() (*history.History, []linear.TopicOp, []linear.OffsetOp
 
 // PartitionName is how a partition's directory is called.
 func PartitionName(p history.Partition) string { return fmt.Sprintf("%s-%d", p.Topic, p.Index) }
+
+// Note keeps what a client was told last, for a report that says why it still waits.
+func (r *Recorder) Note(client int, format string, args ...any) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.notes == nil {
+		r.notes = make(map[int]string)
+	}
+	r.notes[client] = fmt.Sprintf(format, args...)
+}
+
+// Notes is what each client was told last.
+func (r *Recorder) Notes() map[int]string {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.notes
+}
