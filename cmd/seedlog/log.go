@@ -14,6 +14,7 @@ import (
 	"golang.org/x/term"
 
 	"seedlog/cmd/seedlog/dump"
+	"seedlog/storage/checkpoint"
 )
 
 func logCommand() *cobra.Command {
@@ -158,8 +159,13 @@ func dumpable(name string) bool {
 		name = strings.TrimSuffix(name, suffix)
 	}
 	switch filepath.Ext(name) {
-	case ".log", ".index", ".timeindex", ".txnindex", ".snapshot", ".checkpoint", ".properties", ".metadata":
+	case ".log", ".index", ".timeindex", ".txnindex", ".snapshot", ".checkpoint":
 		return true
 	}
-	return strings.HasSuffix(name, "-checkpoint") || name == "quorum-state"
+	switch name {
+	case checkpoint.RecoveryPointFile, checkpoint.HighWatermarkFile, checkpoint.LogStartOffsetFile, checkpoint.LeaderEpochFile,
+		checkpoint.PartitionMetadataFile, checkpoint.MetaPropertiesFile, checkpoint.QuorumStateFile, checkpoint.CleanShutdownFile:
+		return true
+	}
+	return false
 }
