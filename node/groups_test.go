@@ -342,7 +342,7 @@ func TestTwoConsumersShareAndInherit(t *testing.T) {
 	r.produce("t", "v", 60)
 	consumer := func(instance string) *kgo.Client {
 		opts := []kgo.Opt{kgo.ConsumerGroup("g"), kgo.ConsumeTopics("t"), kgo.ConsumeResetOffset(kgo.NewOffset().AtStart()),
-			kgo.AutoCommitMarks(), kgo.SessionTimeout(6 * time.Second), kgo.HeartbeatInterval(100 * time.Millisecond)}
+			kgo.AutoCommitMarks(), kgo.FetchMaxWait(200 * time.Millisecond), kgo.SessionTimeout(6 * time.Second), kgo.HeartbeatInterval(100 * time.Millisecond)}
 		if instance != "" {
 			opts = append(opts, kgo.InstanceID(instance))
 		}
