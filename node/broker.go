@@ -1,6 +1,7 @@
 package node
 
 import (
+	"errors"
 	"fmt"
 	"strconv"
 	"strings"
@@ -13,6 +14,9 @@ import (
 	"seedlog/node/config"
 	"seedlog/node/meta"
 )
+
+// errStopped: the node was asked to stop while it started.
+var errStopped = errors.New("stopped while starting")
 
 // Registering pauses after a refusal, longer each time.
 const (
@@ -87,7 +91,7 @@ func (b *broker) pause(t *task.T, d time.Duration) error {
 	if err := b.l.n.failure(); err != nil {
 		return err
 	}
-	return fmt.Errorf("stopped while starting")
+	return errStopped
 }
 
 func (b *broker) sessionTimeout() time.Duration {

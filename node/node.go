@@ -116,8 +116,12 @@ func (n *Node) Run(t *task.T) error {
 		n.stop.Wait(t, clock.Never)
 		err = n.failure()
 	}
+	clean := err == nil
+	if errors.Is(err, errStopped) {
+		err = nil // as asked, but not everything was loaded that a clean stop would mark
+	}
 	n.event("stopping", 0, "")
-	err = errors.Join(err, l.end(t, err == nil))
+	err = errors.Join(err, l.end(t, clean))
 	n.event("stopped", 0, "")
 	return err
 }
