@@ -48,8 +48,8 @@ func (l *Log) Read(t *task.T, offset int64, max int32, bound Bound, minOne bool,
 	}
 }
 
-// readable is nil unless the log is closed or holds damage. A directory that went offline
-// still reads: what is in it was acknowledged.
+// readable is nil unless the log is closed, holds damage, or has bytes in doubt after a failed
+// write or sync. The other logs of a directory that went offline still read.
 func (l *Log) readable() error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
