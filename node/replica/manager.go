@@ -45,8 +45,18 @@ type Manager struct {
 	partitions map[Key]*Partition
 	failed     map[Key]error                // assigned here, and no directory could take them
 	unclaimed  map[Key]*storage.Log         // loaded, and not yet seen in the metadata
+	names      map[name][]*storage.Log      // of unclaimed
+	hosts      map[*storage.Dir]int         // how many partitions each directory has
 	list       task.Published[[]*Partition] // in the order of creation; copied on write
 }
+
+// name is what a log's directory is called.
+type name struct {
+	topic     string
+	partition int32
+}
+
+func keyOf(l *storage.Log) Key { return Key{l.TopicID(), l.Partition()} }
 
 // NewManager hosts nothing yet. Partitions come with the metadata (MetadataChanged), which
 // claims the logs that were adopted.
@@ -58,6 +68,8 @@ func NewManager(env Env) *Manager {
 		partitions: map[Key]*Partition{},
 		failed:     map[Key]error{},
 		unclaimed:  map[Key]*storage.Log{},
+		names:      map[name][]*storage.Log{},
+		hosts:      map[*storage.Dir]int{},
 	}
 	m.mu.Init(env.RT, "replica.Manager")
 	m.list.Init(env.RT, new([]*Partition))
@@ -72,7 +84,9 @@ func (m *Manager) Adopt(skip ...string) {
 	for _, d := range m.dirs {
 		for _, l := range d.Dir.Logs() {
 			if !slices.Contains(skip, l.Topic()) {
-				m.unclaimed[Key{l.TopicID(), l.Partition()}] = l
+				m.unclaimed[keyOf(l)] = l
+				n := name{l.Topic(), l.Partition()}
+				m.names[n] = append(m.names[n], l)
 			}
 		}
 	}
@@ -205,8 +219,7 @@ func (p *Partition) become(t *task.T, state *meta.Partition) error {
 // topic id, or makes one.
 func (m *Manager) host(t *task.T, image *meta.Image, topic *meta.Topic, k Key, state *meta.Partition, at int) (*Partition, error) {
 	m.mu.Lock()
-	p, log := m.partitions[k], m.unclaimed[k]
-	delete(m.unclaimed, k)
+	p, log := m.partitions[k], m.claim(k)
 	m.mu.Unlock()
 	if p != nil {
 		return p, nil
@@ -231,6 +244,7 @@ func (m *Manager) host(t *task.T, image *meta.Image, topic *meta.Topic, k Key, s
 	p = newPartition(m, k, log, settings)
 	m.mu.Lock()
 	m.partitions[k] = p
+	m.hosts[log.Dir()]++
 	delete(m.failed, k)
 	list := append(slices.Clone(*m.list.Load()), p)
 	m.list.Store(&list)
@@ -238,25 +252,29 @@ func (m *Manager) host(t *task.T, image *meta.Image, topic *meta.Topic, k Key, s
 	return p, nil
 }
 
-// clearName moves the directory of an older topic of that name, which was deleted while
+// claim takes the loaded log of a partition, if there is one; under mu.
+func (m *Manager) claim(k Key) *storage.Log {
+	log := m.unclaimed[k]
+	if log != nil {
+		delete(m.unclaimed, k)
+		n := name{log.Topic(), log.Partition()}
+		m.names[n] = slices.DeleteFunc(m.names[n], func(o *storage.Log) bool { return o == log })
+	}
+	return log
+}
+
+// clearName moves the directories of older topics of that name, which were deleted while
 // this broker was down, out of the way.
-func (m *Manager) clearName(t *task.T, name string, k Key) error {
-	for _, d := range m.dirs {
-		for _, l := range d.Dir.Logs() {
-			if l.Topic() != name || l.Partition() != k.Partition || l.TopicID() == k.Topic {
-				continue
-			}
-			old := Key{l.TopicID(), l.Partition()}
-			m.mu.Lock()
-			_, unclaimed := m.unclaimed[old]
-			delete(m.unclaimed, old)
-			m.mu.Unlock()
-			if !unclaimed {
-				continue
-			}
-			if err := m.stray(t, d.Dir, l); err != nil {
-				return err
-			}
+func (m *Manager) clearName(t *task.T, topic string, k Key) error {
+	m.mu.Lock()
+	old := slices.Clone(m.names[name{topic, k.Partition}])
+	for _, l := range old {
+		m.claim(keyOf(l))
+	}
+	m.mu.Unlock()
+	for _, l := range old {
+		if err := m.stray(t, l.Dir(), l); err != nil {
+			return err
 		}
 	}
 	return nil
@@ -267,6 +285,8 @@ func (m *Manager) pick(state *meta.Partition, at int) (*storage.Dir, error) {
 	var best *storage.Dir
 	fewest := 0
 	var failure error
+	m.mu.Lock()
+	defer m.mu.Unlock()
 	for _, d := range m.dirs {
 		if err := d.Dir.Err(); err != nil {
 			failure = err
@@ -275,7 +295,7 @@ func (m *Manager) pick(state *meta.Partition, at int) (*storage.Dir, error) {
 		if at < len(state.Directories) && state.Directories[at] == d.ID {
 			return d.Dir, nil
 		}
-		if n := len(d.Dir.Logs()); best == nil || n < fewest {
+		if n := m.hosts[d.Dir]; best == nil || n < fewest {
 			best, fewest = d.Dir, n
 		}
 	}
@@ -298,6 +318,7 @@ func (m *Manager) remove(t *task.T, k Key) {
 	delete(m.partitions, k)
 	delete(m.failed, k)
 	if p != nil {
+		m.hosts[p.log.Dir()]--
 		list := slices.DeleteFunc(slices.Clone(*m.list.Load()), func(o *Partition) bool { return o == p })
 		m.list.Store(&list)
 	}
@@ -316,10 +337,8 @@ func (m *Manager) remove(t *task.T, k Key) {
 func (m *Manager) strayUnclaimed(t *task.T) {
 	for _, d := range m.dirs {
 		for _, l := range d.Dir.Logs() {
-			k := Key{l.TopicID(), l.Partition()}
 			m.mu.Lock()
-			_, unclaimed := m.unclaimed[k]
-			delete(m.unclaimed, k)
+			unclaimed := m.claim(keyOf(l)) != nil
 			m.mu.Unlock()
 			if unclaimed {
 				if err := m.stray(t, d.Dir, l); err != nil {
