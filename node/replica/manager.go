@@ -163,6 +163,7 @@ func (m *Manager) Partition(k Key) (*Partition, error) {
 
 // MetadataChanged implements quorum.Listener: it makes, deletes and re-leads partitions.
 func (m *Manager) MetadataChanged(t *task.T, d *meta.Delta) {
+	var work []assignment
 	for i := range d.Topics {
 		topic := &d.Topics[i]
 		if topic.New == nil {
@@ -170,13 +171,45 @@ func (m *Manager) MetadataChanged(t *task.T, d *meta.Delta) {
 			continue
 		}
 		for _, index := range topic.Changed() {
-			m.assign(t, d.To, topic.New, index)
+			work = append(work, assignment{topic.New, index})
 		}
 	}
+	m.assignAll(t, d.To, work)
 	if d.From.Offset < 0 {
 		m.strayUnclaimed(t)
 	}
 	m.configsChanged(d)
+}
+
+// assignment is a partition whose metadata changed.
+type assignment struct {
+	topic *meta.Topic
+	index int32
+}
+
+// Many partitions are assigned by several tasks, for each waits for the disk.
+const (
+	assignTasks = 8
+	assignAlone = 4 // so few are not worth a task
+)
+
+func (m *Manager) assignAll(t *task.T, image *meta.Image, work []assignment) {
+	if len(work) <= assignAlone {
+		for _, a := range work {
+			m.assign(t, image, a.topic, a.index)
+		}
+		return
+	}
+	group := task.NewGroup(m.rt, "assign")
+	var taken task.Int64
+	for range min(assignTasks, len(work)) {
+		group.Go("assign", func(t *task.T) {
+			for i := taken.Add(1) - 1; i < int64(len(work)); i = taken.Add(1) - 1 {
+				m.assign(t, image, work[i].topic, work[i].index)
+			}
+		})
+	}
+	group.Wait(t)
 }
 
 // assign brings one partition to what the metadata says of it.
