@@ -51,7 +51,7 @@ func newPlan(r *Run, rng *rand.Rand) *plan {
 		}},
 	}
 	for _, c := range all {
-		on, mean := rng.IntN(3) == 0, drawn(rng, 2*time.Second, 20*time.Second)
+		on, mean := rng.IntN(3) == 0, drawn(rng, 300*time.Millisecond, 6*time.Second)
 		if !on {
 			continue
 		}
@@ -68,7 +68,7 @@ func newPlan(r *Run, rng *rand.Rand) *plan {
 func (p *plan) drawDiskRates(rng *rand.Rand) {
 	data := func(path string) bool { return !strings.Contains(path, metadataDir) }
 	for _, f := range []simdisk.Fault{simdisk.ReadError, simdisk.WriteError, simdisk.SyncError, simdisk.SyncForgets, simdisk.CloseError, simdisk.WriteFull, simdisk.Slow, simdisk.Stalled} {
-		on, every := rng.IntN(6) == 0, drawn[int64](rng, 50, 2000)
+		on, every := rng.IntN(6) == 0, drawn[int64](rng, 20, 800)
 		if on {
 			p.r.Broker.Disk.SetRate(f, every, data)
 			p.r.enable("disk:" + f.String())
@@ -106,7 +106,7 @@ func (p *plan) start() {
 }
 
 func (p *plan) schedule(c *class) {
-	p.after(drawn(c.rng, c.mean/4, c.mean*2), func() {
+	p.after(drawn(c.rng, c.mean/8, c.mean*2), func() {
 		fired, effective := c.once(c.rng)
 		if fired {
 			p.r.count(c.name, effective)
@@ -238,14 +238,12 @@ func (p *plan) clockJump(rng *rand.Rand) (fired, effective bool) {
 func (p *plan) diskFull(rng *rand.Rand) (fired, effective bool) {
 	d := p.r.Broker.Disk
 	before := d.Count(simdisk.NoSpace).Effective
-	d.SetCapacity(d.Used() + rng.Int64N(64<<10))
-	p.after(drawn(rng, 100*time.Millisecond, 10*time.Second), func() {
+	d.SetCapacity(d.Used() + rng.Int64N(8<<10))
+	p.after(drawn(rng, 500*time.Millisecond, 10*time.Second), func() {
 		d.SetCapacity(simdisk.DefaultCapacity)
-		if d.Count(simdisk.NoSpace).Effective > before {
-			p.r.count("disk-full", true)
-		}
+		p.r.count("disk-full", d.Count(simdisk.NoSpace).Effective > before)
 	})
-	return true, false
+	return false, false
 }
 
 func (p *plan) readOnly(rng *rand.Rand) (fired, effective bool) {
@@ -254,11 +252,9 @@ func (p *plan) readOnly(rng *rand.Rand) (fired, effective bool) {
 	d.SetReadOnly(true)
 	p.after(drawn(rng, 100*time.Millisecond, 5*time.Second), func() {
 		d.SetReadOnly(false)
-		if d.Count(simdisk.ReadOnly).Effective > before {
-			p.r.count("read-only", true)
-		}
+		p.r.count("read-only", d.Count(simdisk.ReadOnly).Effective > before)
 	})
-	return true, false
+	return false, false
 }
 
 // victim is the machine of a drawn client.

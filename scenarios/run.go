@@ -5,6 +5,7 @@ import (
 	"math/rand/v2"
 	"slices"
 	"strconv"
+	"strings"
 	"time"
 
 	"seedlog/checker"
@@ -118,7 +119,8 @@ func (r *Run) result(name string, began time.Time) *Result {
 
 // saw watches the node's events.
 func (r *Run) saw(_ *sim.Machine, e event.Event) {
-	if e.Name() == "log-dir-offline" {
+	switch e.Name() {
+	case "dir-offline", "partition-failed":
 		r.offline = true
 	}
 }
@@ -237,25 +239,41 @@ func (r *Run) enable(name string) {
 	}
 }
 
-// faultCounts joins the run's own counts with those of disk and network.
+// planned are the faults of the network that the plan does, under the plan's names.
+var planned = map[simnet.Fault]string{
+	simnet.Partition: "partition", simnet.Clog: "clog", simnet.HalfOpen: "half-open", simnet.Stall: "stalled-reader",
+}
+
+// faultCounts joins the run's own counts with those of disk and network, which know best
+// whether somebody noticed. A range that is bound once more at its delivery is no fault here:
+// nothing truncates a single copy while it serves.
 func (r *Run) faultCounts() []FaultCount {
 	out := slices.Clone(r.faults)
 	add := func(name string, fired, effective int64) {
-		if i := slices.IndexFunc(out, func(f FaultCount) bool { return f.Name == name }); i >= 0 {
-			out[i].Fired += fired
-			out[i].Effective += effective
-		} else if fired > 0 {
-			out = append(out, FaultCount{Name: name, Enabled: true, Fired: fired, Effective: effective})
+		i := slices.IndexFunc(out, func(f FaultCount) bool { return f.Name == name })
+		if i < 0 && fired > 0 {
+			i = len(out)
+			out = append(out, FaultCount{Name: name, Enabled: true})
+		}
+		if i >= 0 {
+			out[i].Fired, out[i].Effective = fired, effective
 		}
 	}
 	for _, f := range simdisk.AllFaults() {
-		if c := r.Broker.Disk.Count(f); f != simdisk.PowerLost {
+		switch f {
+		case simdisk.PowerLost, simdisk.NoSpace, simdisk.ReadOnly, simdisk.Wiped:
+		default:
+			c := r.Broker.Disk.Count(f)
 			add("disk:"+f.String(), c.Fired, c.Effective)
 		}
 	}
 	for _, f := range simnet.Faults() {
 		c := r.World.Net.Count(f)
-		add("net:"+f.String(), c.Fired, c.Effective)
+		if name, ok := planned[f]; ok {
+			add(name, c.Fired, c.Effective)
+		} else if f != simnet.Rebind {
+			add("net:"+strings.TrimPrefix(f.String(), "net-"), c.Fired, c.Effective)
+		}
 	}
 	return out
 }

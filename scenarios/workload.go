@@ -22,6 +22,15 @@ type Workload struct {
 // env makes a client's surroundings and its group of tasks.
 func DrawWorkload(rng *rand.Rand, topics []*client.Topic, env func(timeout time.Duration) (client.Env, *task.Group)) *Workload {
 	w := &Workload{}
+	// Some clients rest between operations, so that time passes for faults and time-outs.
+	unpaced := env
+	env = func(timeout time.Duration) (client.Env, *task.Group) {
+		e, group := unpaced(timeout)
+		if e.Pace == 0 && rng.IntN(4) > 0 {
+			e.Pace = drawn(rng, time.Millisecond, 300*time.Millisecond)
+		}
+		return e, group
+	}
 	timeout := func() time.Duration { return drawn(rng, 300*time.Millisecond, 10*time.Second) }
 	for range 1 + rng.IntN(4) {
 		e, group := env(timeout())

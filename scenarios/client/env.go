@@ -23,12 +23,13 @@ type Topic struct {
 	MaxBatchBytes int
 }
 
-// room is how much filling each of n records may have, with what a record and a batch cost.
+// room is how much filling each of n records may have: a part of it is used twice, a record
+// and a batch have their costs, and a codec may make small batches larger.
 func (t *Topic) room(n int) int {
 	if t.MaxBatchBytes == 0 {
 		return 1 << 20
 	}
-	return max(0, (t.MaxBatchBytes-120)/n-60)
+	return max(0, (t.MaxBatchBytes-200)*2/3/n-60)
 }
 
 // Env is what a client of a workload has.
