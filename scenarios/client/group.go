@@ -114,6 +114,9 @@ func (m *Member) life(t *task.T) error {
 
 func (m *Member) join(t *task.T) ([]kmsg.JoinGroupResponseMember, error) {
 	m.generation = -1
+	if m.memberID == "" {
+		m.highest = 0 // an empty group may have been removed, and begins anew
+	}
 	req := kmsg.NewPtrJoinGroupRequest()
 	req.Version = int16(5 + m.Rand.IntN(5))
 	req.Group, req.MemberID, req.ProtocolType = m.Group, m.memberID, "consumer"
@@ -214,10 +217,11 @@ func (r *Recorder) own(m *Member, o owned) {
 	}
 	// A power loss may take generations with it, which are then used again.
 	key := fmt.Sprintf("%d/%s/%d/%s-%d", r.powerLosses, m.Group, m.generation, o.topic.Name, o.index)
-	if other, ok := r.owners[key]; ok && other != m.memberID {
-		r.verdict.Failf("I25", m.Group, "%s-%d is owned by %s and by %s in generation %d", o.topic.Name, o.index, other, m.memberID, m.generation)
+	// A static member that restarts takes its share over under a new member id.
+	if other, ok := r.owners[key]; ok && other != m.Name {
+		r.verdict.Failf("I25", m.Group, "%s-%d is owned by %s and by %s in generation %d", o.topic.Name, o.index, other, m.Name, m.generation)
 	}
-	r.owners[key] = m.memberID
+	r.owners[key] = m.Name
 }
 
 // load reads the committed offsets of what is owned.
