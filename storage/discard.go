@@ -32,9 +32,6 @@ func (l *Log) discard(t *task.T, s *segment, cut bool) error {
 		}
 	}
 	s.unpin(t)
-	s.offsets.unpin(t, s.files)
-	s.times.unpin(t, s.files)
-	s.txns.unpin(t, s.files)
 	l.observe(Event{Kind: SegmentDeleted, Offset: s.base})
 	return nil
 }

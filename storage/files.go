@@ -102,6 +102,17 @@ func (c *fileCache) release(t *task.T, h *fileHandle) {
 	_ = c.closeAll(t, closing)
 }
 
+// with calls fn with the file open.
+func (c *fileCache) with(t *task.T, h *fileHandle, fn func(f disk.File) error) error {
+	f, err := c.acquire(t, h)
+	if err != nil {
+		return err
+	}
+	err = fn(f)
+	c.release(t, h)
+	return err
+}
+
 // drop closes the file, now or when its last user is done, and refuses to open it again.
 func (c *fileCache) drop(t *task.T, h *fileHandle) error {
 	c.mu.Lock()

@@ -16,10 +16,10 @@ import (
 type indexFile struct {
 	index.Table
 	h       *fileHandle
-	entry   int       // bytes of an entry
-	file    disk.File // pinned while the segment is active
-	loaded  bool      // the table has what the file has
-	maxSize int64     // of the file while active: a whole number of entries
+	entry   int   // bytes of an entry
+	active  bool  // the file is at its full size, and lacks the table's end
+	loaded  bool  // the table has what the file has
+	maxSize int64 // of the file while active: a whole number of entries
 }
 
 func (x *indexFile) init(h *fileHandle, entry int, maxBytes int32) {
@@ -34,41 +34,48 @@ func (x *indexFile) maxEntries() int { return int(x.maxSize) / x.entry }
 // bytes is the size of what the table has.
 func (x *indexFile) bytes() int64 { return int64(x.Len()) * int64(x.entry) }
 
-// activate opens the file for appending, sparse at its full size. Its content is the table's.
+// activate makes the file ready for appending, sparse at its full size. Its content is the
+// table's.
 func (x *indexFile) activate(t *task.T, c *fileCache) error {
+	x.active, x.loaded = true, true
+	return x.remake(t, c, func(f disk.File) error {
+		// Cutting to the content first lets what lies behind it read as zeros.
+		written := x.bytes()
+		if b, off := x.Unwritten(true); len(b) > 0 {
+			written = off
+		}
+		if err := f.Truncate(t, written); err != nil || x.maxSize <= written {
+			return err
+		}
+		return f.Truncate(t, x.maxSize)
+	})
+}
+
+// remake opens the file, which is made if there is none, and changes it. After that it exists:
+// a late reader must not bring it back to life.
+func (x *indexFile) remake(t *task.T, c *fileCache, change func(f disk.File) error) error {
 	if err := c.setMode(t, x.h, disk.Create); err != nil {
 		return err
 	}
-	f, err := c.acquire(t, x.h)
-	if err != nil {
-		return err
+	err := c.with(t, x.h, change)
+	if merr := c.setMode(t, x.h, disk.Write); err == nil {
+		err = merr
 	}
-	x.file, x.loaded = f, true
-	// From here on the file exists: a late reader must not bring it back to life.
-	if err := c.setMode(t, x.h, disk.Write); err != nil {
-		return err
-	}
-	// Cutting to the content first lets what lies behind it read as zeros.
-	written := x.bytes()
-	if b, off := x.Unwritten(true); len(b) > 0 {
-		written = off
-	}
-	if err := f.Truncate(t, written); err != nil {
-		return err
-	}
-	if x.maxSize > written {
-		return f.Truncate(t, x.maxSize)
-	}
-	return nil
+	return err
 }
 
-// write writes what the file lacks: full pages, or all.
-func (x *indexFile) write(t *task.T, mu *task.Mutex, all bool) error {
+// write writes what the file lacks: full pages, or all. Descriptors are borrowed for it, for
+// thousands of logs write an index page now and then.
+func (x *indexFile) write(t *task.T, c *fileCache, mu *task.Mutex, all bool) error {
 	b, off := x.Unwritten(all)
 	if len(b) == 0 {
 		return nil
 	}
-	if _, err := x.file.WriteAt(t, b, off); err != nil {
+	err := c.with(t, x.h, func(f disk.File) error {
+		_, err := f.WriteAt(t, b, off)
+		return err
+	})
+	if err != nil {
 		return err
 	}
 	mu.Lock()
@@ -77,42 +84,22 @@ func (x *indexFile) write(t *task.T, mu *task.Mutex, all bool) error {
 	return nil
 }
 
-// seal writes everything, trims the file to it and lets go of the descriptor.
+// seal writes everything and trims the file to it.
 func (x *indexFile) seal(t *task.T, c *fileCache, mu *task.Mutex) error {
-	if x.file == nil {
+	if !x.active {
 		return nil
 	}
-	if err := x.write(t, mu, true); err != nil {
+	if err := x.write(t, c, mu, true); err != nil {
 		return err
 	}
-	if err := x.file.Truncate(t, x.bytes()); err != nil {
-		return err
-	}
-	x.unpin(t, c)
-	return nil
-}
-
-func (x *indexFile) unpin(t *task.T, c *fileCache) {
-	if x.file != nil {
-		x.file = nil
-		c.release(t, x.h)
-	}
+	x.active = false
+	return c.with(t, x.h, func(f disk.File) error { return f.Truncate(t, x.bytes()) })
 }
 
 // save writes the whole table into the file of a sealed segment.
 func (x *indexFile) save(t *task.T, c *fileCache, mu *task.Mutex) error {
-	if err := c.setMode(t, x.h, disk.Create); err != nil {
-		return err
-	}
-	f, err := c.acquire(t, x.h)
-	if err != nil {
-		return err
-	}
-	x.file, x.loaded = f, true
-	if err := c.setMode(t, x.h, disk.Write); err != nil {
-		return err
-	}
-	if err := f.Truncate(t, 0); err != nil {
+	x.active, x.loaded = true, true
+	if err := x.remake(t, c, func(f disk.File) error { return f.Truncate(t, 0) }); err != nil {
 		return err
 	}
 	return x.seal(t, c, mu)

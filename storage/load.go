@@ -10,7 +10,6 @@ import (
 	"seedlog/storage/checkpoint"
 	"seedlog/storage/epoch"
 	"seedlog/storage/index"
-	"seedlog/storage/producer"
 	"seedlog/storage/record"
 )
 
@@ -25,7 +24,8 @@ type loading struct {
 
 	segs     []*segment
 	epochs   epoch.Cache
-	noEpochs bool // the epochs are to be rebuilt from all segments
+	sizes    map[string]int64 // of the files in the directory, by name
+	noEpochs bool             // the epochs are to be rebuilt from all segments
 	end      int64
 	cut      bool // a tail was removed
 	checked  int64
@@ -88,9 +88,9 @@ func (p *loading) clear(t *task.T) ([]disk.Info, error) {
 // openSegments describes the segments there are, and removes index files without a log.
 func (p *loading) openSegments(t *task.T, infos []disk.Info) error {
 	l := p.l
-	sizes := map[string]int64{}
+	p.sizes = map[string]int64{}
 	for _, in := range infos {
-		sizes[in.Name] = in.Size
+		p.sizes[in.Name] = in.Size
 	}
 	for _, in := range infos {
 		if base, ok := offsetName(in.Name, logSuffix); ok {
@@ -107,7 +107,7 @@ func (p *loading) openSegments(t *task.T, infos []disk.Info) error {
 			if !ok {
 				continue
 			}
-			if _, has := sizes[fmt.Sprintf("%020d%s", base, logSuffix)]; !has {
+			if _, has := p.sizes[fmt.Sprintf("%020d%s", base, logSuffix)]; !has {
 				if err := l.env.Disk.Remove(t, l.path+"/"+in.Name); err != nil {
 					return err
 				}
@@ -193,7 +193,9 @@ func (p *loading) trust(t *task.T, i int) error {
 			return p.badTrusted(s, err)
 		}
 	}
-	if _, err := s.loadTxns(t); errors.Is(err, index.ErrDamaged) {
+	if _, there := p.sizes[s.txns.h.path[len(l.path)+1:]]; !there {
+		s.txns.loaded = true // as most segments, it has none
+	} else if _, err := s.loadTxns(t); errors.Is(err, index.ErrDamaged) {
 		p.txnsLost = append(p.txnsLost, s)
 	} else if err != nil {
 		return err
@@ -240,11 +242,8 @@ func (p *loading) restoreIndexes(t *task.T, s *segment, last bool) error {
 	if !last {
 		good := true
 		for _, x := range [...]*indexFile{&s.offsets, &s.times} {
-			in, err := l.env.Disk.Stat(t, x.h.path)
-			if err != nil && !errors.Is(err, disk.ErrNotExist) {
-				return err
-			}
-			good = good && err == nil && in.Size%int64(x.entry) == 0
+			size, there := p.sizes[x.h.path[len(l.path)+1:]]
+			good = good && there && size%int64(x.entry) == 0
 		}
 		if good {
 			return nil
@@ -339,6 +338,10 @@ func (p *loading) activate(t *task.T) error {
 	if p.clean && !p.cut {
 		return nil
 	}
+	// Durably: a snapshot that comes back would speak of another history.
+	if err := l.removeSnapshots(t, func(o int64) bool { return o > p.end }); err != nil {
+		return err
+	}
 	for i, s := range p.segs {
 		if i+1 < len(p.segs) && p.segs[i+1].base <= p.checkpoint {
 			continue
@@ -378,91 +381,4 @@ func (p *loading) serve(t *task.T, l *Log) error {
 	l.drawJitter()
 	l.observe(Event{Kind: LogRecovered, From: p.checkpoint, Offset: p.end, Bytes: p.checked, Clean: p.clean})
 	return nil
-}
-
-// loadProducers makes the producers' state at end: the newest good snapshot, and a replay of
-// what follows it. Snapshots above the high watermark are not used: they have forgotten which
-// transactions ended there, and those hold the last stable offset back. What lies below the
-// log start counts as long as it is there, for producers outlive their batches (KIP-360).
-func (l *Log) loadProducers(t *task.T, segs []*segment, end, hw int64) (*producer.State, error) {
-	offsets, err := l.snapshots(t)
-	if err != nil {
-		return nil, err
-	}
-	bases := make([]int64, len(segs))
-	for i, s := range segs {
-		bases[i] = s.base
-	}
-	remove := producer.StraySnapshots(offsets, bases)
-	state := producer.NewState(bases[0])
-	for _, o := range slices.Backward(offsets) {
-		if o > end {
-			remove = append(remove, o)
-			continue
-		}
-		if o > hw || slices.Contains(remove, o) {
-			continue
-		}
-		entries, err := l.readSnapshot(t, o)
-		if err == nil {
-			state.Load(o, entries, t.UnixMilli(), l.Config().ProducerExpirationMs)
-			break
-		}
-		if !errors.Is(err, producer.ErrSnapshot) {
-			return nil, err
-		}
-		remove = append(remove, o)
-	}
-	if err := l.removeSnapshots(t, func(o int64) bool { return slices.Contains(remove, o) }); err != nil {
-		return nil, err
-	}
-	return state, replayProducers(t, segs, state, state.End(), end, nil)
-}
-
-func (l *Log) readSnapshot(t *task.T, offset int64) ([]producer.Entry, error) {
-	b, err := readFile(t, l.env.Disk, segmentName(l.path, offset, snapshotSuffix))
-	if err != nil {
-		return nil, err
-	}
-	return producer.DecodeSnapshot(b)
-}
-
-// replayProducers applies the batches in [from, end) to the state. onDone is told of each
-// transaction that ended.
-func replayProducers(t *task.T, segs []*segment, state *producer.State, from, end int64, onDone func(s *segment, done producer.Completed) error) error {
-	for i := max(floorSegment(segs, from), 0); i < len(segs); i++ {
-		s := segs[i]
-		err := s.walk(t, 0, s.size.Load(), replayChunk, func(sc *scanner, b *batch) (bool, error) {
-			if b.LastOffset() < from {
-				return true, nil
-			}
-			if b.BaseOffset >= end {
-				return false, nil
-			}
-			return true, replayBatch(t, sc, b, s, state, onDone)
-		})
-		if err != nil {
-			return err
-		}
-	}
-	state.SetEnd(end)
-	return nil
-}
-
-func replayBatch(t *task.T, sc *scanner, b *batch, s *segment, state *producer.State, onDone func(s *segment, done producer.Completed) error) error {
-	if b.Magic < record.MagicV2 || !b.HasProducerID() {
-		return nil
-	}
-	var whole []byte
-	if b.IsControl() {
-		var err error
-		if whole, err = sc.bytes(t, b); err != nil {
-			return err
-		}
-	}
-	done, ok, err := state.Replay(&b.Header, whole)
-	if err != nil || !ok || onDone == nil {
-		return err
-	}
-	return onDone(s, done)
 }

@@ -185,6 +185,10 @@ func (m *model) afterPowerLoss(t *task.T, env Env, synced int64) {
 	}
 	m.start = max(m.start, l.LogStartOffset())
 	m.cut(end)
+	if s := l.Segments()[0]; s.BaseOffset == end && s.Size == 0 {
+		m.batches = nil // what was left lay below the log start
+		m.forgetProducers()
+	}
 	m.hw = l.HighWatermark()
 	m.verify(t, l)
 	if end > 0 && l.SyncedEnd() != end {

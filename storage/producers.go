@@ -57,7 +57,7 @@ func (l *Log) addAborted(t *task.T, s *segment, done producer.Completed) error {
 	if _, err := s.loadTxns(t); err != nil {
 		return err
 	}
-	if s.txns.file == nil {
+	if len(s.txns.list) == 0 { // the file may be new
 		l.mu.Lock()
 		l.namesDirty = true
 		l.mu.Unlock()

@@ -9,7 +9,7 @@ type recent struct {
 	n    int                     // added since the reset
 }
 
-const recentBatches = 64
+const recentBatches = 32
 
 func (r *recent) reset() { r.n = 0 }
 

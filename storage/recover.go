@@ -143,10 +143,10 @@ func (l *Log) rebuildTxns(t *task.T, segs []*segment, s *segment) error {
 			LastOffset: done.LastOffset, LastStableOffset: done.LastStableOffset,
 		})
 	})
-	if err != nil || s.txns.file == nil {
+	if err != nil || len(s.txns.list) == 0 && !exists {
 		return err
 	}
-	return s.txns.file.Sync(t)
+	return l.syncHandle(t, &s.txns.h)
 }
 
 // producersBefore is the state of the newest good snapshot at or below offset.

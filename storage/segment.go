@@ -148,10 +148,10 @@ func (s *segment) fits(offset int64) bool {
 
 // writeIndexes writes full pages of both indexes, or all that is missing. Under the Gate.
 func (s *segment) writeIndexes(t *task.T, all bool) error {
-	if err := s.offsets.write(t, &s.mu, all); err != nil {
+	if err := s.offsets.write(t, s.files, &s.mu, all); err != nil {
 		return err
 	}
-	return s.times.write(t, &s.mu, all)
+	return s.times.write(t, s.files, &s.mu, all)
 }
 
 // seal ends appending: the last time entry, index tails written, files trimmed. Under the
@@ -182,9 +182,6 @@ func (s *segment) handles() []*fileHandle {
 // close gives all descriptors back.
 func (s *segment) close(t *task.T) error {
 	s.unpin(t)
-	s.offsets.unpin(t, s.files)
-	s.times.unpin(t, s.files)
-	s.txns.unpin(t, s.files)
 	var first error
 	for _, h := range s.handles() {
 		if err := s.files.drop(t, h); err != nil && first == nil {

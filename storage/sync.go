@@ -160,13 +160,7 @@ func (l *Log) syncFiles(t *task.T, segs, sealed []*segment, from int64, path str
 }
 
 func (l *Log) syncHandle(t *task.T, h *fileHandle) error {
-	f, err := l.dir.files.acquire(t, h)
-	if err != nil {
-		return err
-	}
-	err = f.Sync(t)
-	l.dir.files.release(t, h)
-	return err
+	return l.dir.files.with(t, h, func(f disk.File) error { return f.Sync(t) })
 }
 
 // syncPath makes a file durable that is not open.

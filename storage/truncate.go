@@ -41,7 +41,7 @@ func (l *Log) TruncateTo(t *task.T, offset int64) error {
 		return err
 	}
 	keep, gone := l.hideAbove(segs, cut)
-	if err := l.truncateFiles(t, keep, gone, cut.pos); err != nil {
+	if err := l.truncateFiles(t, keep, gone, cut); err != nil {
 		return l.failed(t, err)
 	}
 	if err := l.afterTruncation(t, cut.offset); err != nil {
@@ -114,19 +114,21 @@ func (l *Log) hideAbove(segs []*segment, cut position) (keep *segment, gone []*s
 
 // truncateFiles removes the segments above the cut, the last one first, so that whatever is
 // left after a crash is one piece, and then cuts the segment that it falls into.
-func (l *Log) truncateFiles(t *task.T, keep *segment, gone []*segment, size int64) error {
+// A snapshot of producers that came back would speak of another history.
+func (l *Log) truncateFiles(t *task.T, keep *segment, gone []*segment, cut position) error {
 	for _, s := range slices.Backward(gone) {
 		// Readers that already have the file must not send what is no longer the log.
 		if err := l.discard(t, s, true); err != nil {
 			return err
 		}
 	}
-	if len(gone) > 0 {
-		if err := l.env.Disk.SyncDir(t, l.path); err != nil {
-			return err
-		}
+	if err := l.removeSnapshots(t, func(o int64) bool { return o > cut.offset }); err != nil {
+		return err
 	}
-	if err := keep.truncate(t, size, l.Config().IndexIntervalBytes); err != nil {
+	if err := l.env.Disk.SyncDir(t, l.path); err != nil {
+		return err
+	}
+	if err := keep.truncate(t, cut.pos, l.Config().IndexIntervalBytes); err != nil {
 		return err
 	}
 	return keep.file.Sync(t)
@@ -148,8 +150,6 @@ func (s *segment) truncate(t *task.T, size int64, intervalBytes int32) error {
 	if err := s.truncateTxns(t, size); err != nil {
 		return err
 	}
-	s.offsets.unpin(t, s.files)
-	s.times.unpin(t, s.files)
 	return s.reindex(t, intervalBytes)
 }
 

@@ -15,20 +15,16 @@ type txnFile struct {
 	h      fileHandle
 	list   []index.Txn // guarded by the segment's Mutex; append only
 	loaded bool
-	file   disk.File // pinned from the first append on
 }
 
 // add appends e to the file and then to the list. Under the Gate.
 func (x *txnFile) add(t *task.T, c *fileCache, mu *task.Mutex, e index.Txn) error {
-	if x.file == nil {
-		f, err := c.acquire(t, &x.h)
-		if err != nil {
-			return err
-		}
-		x.file = f
-	}
-	var b [index.TxnEntrySize]byte
-	if _, err := x.file.WriteAt(t, index.AppendTxn(b[:0], e), int64(len(x.list)*index.TxnEntrySize)); err != nil {
+	err := c.with(t, &x.h, func(f disk.File) error {
+		var b [index.TxnEntrySize]byte
+		_, err := f.WriteAt(t, index.AppendTxn(b[:0], e), int64(len(x.list)*index.TxnEntrySize))
+		return err
+	})
+	if err != nil {
 		return err
 	}
 	mu.Lock()
@@ -44,19 +40,7 @@ func (x *txnFile) reset(t *task.T, c *fileCache, mu *task.Mutex, n int) error {
 	x.list = slices.Clip(x.list[:min(n, had)]) // readers may have the rest
 	x.loaded = true
 	mu.Unlock()
-	f, err := c.acquire(t, &x.h)
-	if err != nil {
-		return err
-	}
-	defer c.release(t, &x.h)
-	return f.Truncate(t, int64(n*index.TxnEntrySize))
-}
-
-func (x *txnFile) unpin(t *task.T, c *fileCache) {
-	if x.file != nil {
-		x.file = nil
-		c.release(t, &x.h)
-	}
+	return c.with(t, &x.h, func(f disk.File) error { return f.Truncate(t, int64(n*index.TxnEntrySize)) })
 }
 
 // loadTxns returns the aborted transactions of the segment, reading the file at first use.
