@@ -10,7 +10,6 @@ import (
 	"seedlog/storage/checkpoint"
 	"seedlog/storage/epoch"
 	"seedlog/storage/index"
-	"seedlog/storage/record"
 )
 
 // loading is one log on its way from files to service.
