@@ -1,0 +1,135 @@
+package client
+
+import (
+	"fmt"
+
+	"github.com/twmb/franz-go/pkg/kmsg"
+
+	"seedlog/checker/logfile"
+	"seedlog/clock/task"
+)
+
+// Plain is a connection for the stories of scenarios: one request at a time, each answered
+// in full, an error of the connection being the story's end.
+type Plain struct {
+	*Env
+	Conn *Conn
+}
+
+// Open connects; it tries until the broker answers.
+func Open(t *task.T, e *Env) *Plain { return &Plain{Env: e, Conn: e.dial(t)} }
+
+// Close ends the connection.
+func (p *Plain) Close() {
+	if p.Conn != nil {
+		p.Conn.Close()
+	}
+}
+
+// Call sends a request and waits for its response.
+func (p *Plain) Call(t *task.T, req kmsg.Request) (kmsg.Response, error) {
+	if p.Conn == nil {
+		return nil, fmt.Errorf("client: no connection")
+	}
+	return p.Conn.Call(t, req, p.deadline(t))
+}
+
+// Produced is the answer to one produced batch.
+type Produced struct {
+	Code    int16
+	Base    int64
+	Message string
+	// LogAppendTime is -1 unless the broker stamped the batch.
+	LogAppendTime int64
+	Records       []kmsg.ProduceResponseTopicPartitionErrorRecord
+}
+
+// Produce sends one batch.
+func (p *Plain) Produce(t *task.T, topic *Topic, index int32, version, acks int16, batch []byte) (Produced, error) {
+	req := kmsg.NewPtrProduceRequest()
+	req.Version, req.Acks, req.TimeoutMillis = version, acks, int32(p.RequestTimeout.Milliseconds())
+	part := kmsg.NewProduceRequestTopicPartition()
+	part.Partition, part.Records = index, batch
+	rt := kmsg.NewProduceRequestTopic()
+	rt.Topic, rt.TopicID = topic.Name, topic.ID
+	rt.Partitions = append(rt.Partitions, part)
+	req.Topics = append(req.Topics, rt)
+	resp, err := p.Call(t, req)
+	if err != nil {
+		return Produced{}, err
+	}
+	r := resp.(*kmsg.ProduceResponse)
+	if len(r.Topics) != 1 || len(r.Topics[0].Partitions) != 1 {
+		return Produced{}, fmt.Errorf("%w: Produce answered %d topics", ErrProtocol, len(r.Topics))
+	}
+	a := r.Topics[0].Partitions[0]
+	out := Produced{Code: a.ErrorCode, Base: a.BaseOffset, LogAppendTime: a.LogAppendTime, Records: a.ErrorRecords}
+	if a.ErrorMessage != nil {
+		out.Message = *a.ErrorMessage
+	}
+	return out, nil
+}
+
+// Fetched is the answer for one fetched partition.
+type Fetched struct {
+	Code          int16
+	HighWatermark int64
+	LogStart      int64
+	Batches       []logfile.Batch
+	Bytes         []byte
+}
+
+// Fetch asks for one partition from an offset, in the leader epoch (-1 for none).
+func (p *Plain) Fetch(t *task.T, topic *Topic, index int32, version int16, offset int64, epoch int32) (Fetched, error) {
+	req := kmsg.NewPtrFetchRequest()
+	req.Version, req.MinBytes, req.MaxBytes, req.MaxWaitMillis, req.SessionEpoch = version, 0, 1<<20, 0, -1
+	part := kmsg.NewFetchRequestTopicPartition()
+	part.Partition, part.FetchOffset, part.PartitionMaxBytes, part.CurrentLeaderEpoch, part.LogStartOffset = index, offset, 1<<20, epoch, -1
+	rt := kmsg.NewFetchRequestTopic()
+	rt.Topic, rt.TopicID = topic.Name, topic.ID
+	rt.Partitions = append(rt.Partitions, part)
+	req.Topics = append(req.Topics, rt)
+	resp, err := p.Call(t, req)
+	if err != nil {
+		return Fetched{}, err
+	}
+	r := resp.(*kmsg.FetchResponse)
+	if len(r.Topics) != 1 || len(r.Topics[0].Partitions) != 1 {
+		return Fetched{}, fmt.Errorf("%w: Fetch answered %d topics, code %d", ErrProtocol, len(r.Topics), r.ErrorCode)
+	}
+	a := r.Topics[0].Partitions[0]
+	out := Fetched{Code: a.ErrorCode, HighWatermark: a.HighWatermark, LogStart: a.LogStartOffset, Bytes: a.RecordBatches}
+	out.Batches, _, _ = logfile.Scan(a.RecordBatches)
+	return out, nil
+}
+
+// Delete deletes a topic and returns the code.
+func (p *Plain) Delete(t *task.T, topic string) (int16, error) {
+	req := kmsg.NewPtrDeleteTopicsRequest()
+	req.Version, req.TimeoutMillis = 5, int32(p.RequestTimeout.Milliseconds())
+	req.TopicNames = []string{topic}
+	resp, err := p.Call(t, req)
+	if err != nil {
+		return 0, err
+	}
+	return resp.(*kmsg.DeleteTopicsResponse).Topics[0].ErrorCode, nil
+}
+
+// ProducerID asks for a producer id and epoch.
+func (p *Plain) ProducerID(t *task.T) (id int64, epoch int16, err error) {
+	req := kmsg.NewPtrInitProducerIDRequest()
+	req.Version = 4
+	req.ProducerID, req.ProducerEpoch = -1, -1
+	resp, err := p.Call(t, req)
+	if err != nil {
+		return -1, -1, err
+	}
+	r := resp.(*kmsg.InitProducerIDResponse)
+	if r.ErrorCode != 0 {
+		return -1, -1, fmt.Errorf("InitProducerId: %s", CodeName(r.ErrorCode))
+	}
+	return r.ProducerID, r.ProducerEpoch, nil
+}
+
+// CodeName is the name of an error code.
+func CodeName(code int16) string { return name(code) }

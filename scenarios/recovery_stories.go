@@ -1,0 +1,271 @@
+package scenarios
+
+import (
+	"strings"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kerr"
+
+	"seedlog/clock/task"
+	"seedlog/scenarios/client"
+	"seedlog/sim/simdisk"
+)
+
+// fill appends n plain batches of two records to partition 0.
+func (s *story) fill(topic *client.Topic, n int) {
+	s.client("fill "+topic.Name, func(t *task.T, p *client.Plain) {
+		for i := range n {
+			a, err := p.Produce(t, topic, 0, 9, -1, batch(t.UnixMilli(), nobody, 2, 100, 2*i))
+			if !s.ok(err, "produce") || !s.code(a.Code, nil, "produce") {
+				return
+			}
+		}
+	})
+}
+
+// end is a partition's high watermark as a client sees it.
+func (s *story) end(topic *client.Topic) (hw int64) {
+	s.client("end of "+topic.Name, func(t *task.T, p *client.Plain) {
+		got, err := p.Fetch(t, topic, 0, 11, 0, -1)
+		if s.ok(err, "fetch") && s.code(got.Code, nil, "fetch") {
+			hw = got.HighWatermark
+		}
+	})
+	return hw
+}
+
+// tornTail: half of the records are synced, half are not; then the power fails with each of
+// the drawn fates. The guard compares bytes (I16); here the numbers are looked at.
+func tornTail(r *Run) {
+	rng := r.Rand("torn")
+	tell(r, func(s *story) {
+		synced := s.topic("synced", 1, [2]string{"flush.messages", "1"})
+		loose := s.topic("loose", 1, [2]string{"internal.segment.bytes", "4000"})
+		for round := range 6 {
+			s.Broker.Disk.SetPower(simdisk.Power{Prefix: 2, Holes: 2, None: 1, SizeAhead: 700, Garbage: 500})
+			s.fill(synced, 3)
+			s.fill(loose, 1+rng.IntN(20))
+			before := s.end(synced)
+			if !s.crash(true) {
+				return
+			}
+			s.must(s.end(synced) == before && before == int64(6*(round+1)), "I16", "a synced log of %d ends at %d after the power loss", before, s.end(synced))
+			s.end(loose)
+		}
+		s.restart()
+		s.fill(loose, 2)
+	})
+}
+
+// corruption: bytes below the recovery point are damaged while the node is down.
+func corruption(r *Run) {
+	r.Set("log.flush.offset.checkpoint.interval.ms", "100")
+	tell(r, func(s *story) {
+		topic := s.topic("t", 1, [2]string{"flush.messages", "1"})
+		other := s.topic("other", 1)
+		s.fill(topic, 20)
+		s.fill(other, 3)
+		s.wait(time.Second) // the recovery point is written
+		s.down(false)
+		const log = "/data/t-0/00000000000000000000.log"
+		size, _ := s.Broker.Disk.Size(log)
+		s.must(s.Broker.Disk.FlipBits(log, size/2, 0x10), "scenario", "nothing to damage in %d bytes", size)
+		if !s.boot() {
+			return
+		}
+		s.client("read what is damaged", func(t *task.T, p *client.Plain) {
+			got, err := p.Fetch(t, topic, 0, 11, 0, -1)
+			if s.ok(err, "fetch") {
+				s.code(got.Code, kerr.KafkaStorageError, "fetch from the damaged log")
+			}
+			a, err := p.Produce(t, topic, 0, 9, -1, batch(t.UnixMilli(), nobody, 1, 10, 0))
+			if s.ok(err, "produce") {
+				s.code(a.Code, kerr.KafkaStorageError, "produce to the damaged log")
+			}
+		})
+		after, _ := s.Broker.Disk.Size(log)
+		s.must(after == size, "I16", "the damaged log of %d bytes was cut to %d", size, after)
+		s.must(s.end(other) == 6, "I16", "the other log ends at %d", s.end(other))
+		// Nor does a clean stop make the damage good.
+		if s.restart() {
+			after, _ = s.Broker.Disk.Size(log)
+			s.must(after == size, "I16", "the damaged log of %d bytes was cut to %d by the second start", size, after)
+		}
+	})
+}
+
+// crashWhileRecovering kills at drawn moments of recoveries, with unsynced tails before.
+func crashWhileRecovering(r *Run) {
+	rng := r.Rand("moments")
+	tell(r, func(s *story) {
+		topic := s.topic("t", 1, [2]string{"internal.segment.bytes", "3000"})
+		for range 4 {
+			s.fill(topic, 5+rng.IntN(10))
+			s.down(rng.IntN(2) == 0)
+			for range 3 {
+				if !s.Boot() {
+					return
+				}
+				s.wait(time.Duration(rng.IntN(30_000)) * time.Microsecond)
+				s.guard.pending = false // it need not have recovered yet
+				s.down(rng.IntN(3) == 0)
+				_, marker := s.Broker.Disk.ReadFile("/data/.kafka_cleanshutdown")
+				s.must(!marker, "I15", "a node that crashed while it recovered left a clean marker")
+			}
+			if !s.boot() {
+				return
+			}
+		}
+	})
+}
+
+// failedFsync fails one fsync of a log, with the dirty pages dropped, and goes on producing.
+func failedFsync(r *Run) {
+	tell(r, func(s *story) {
+		topic := s.topic("t", 1, [2]string{"flush.messages", "1"})
+		s.fill(topic, 5)
+		isLog := func(path string) bool { return strings.HasSuffix(path, "/t-0/00000000000000000000.log") }
+		in := s.Broker.Disk.Arm(&simdisk.Injection{Fault: simdisk.SyncForgets, Match: isLog})
+		s.client("produce through a failed fsync", func(t *task.T, p *client.Plain) {
+			for i := range 4 {
+				a, err := p.Produce(t, topic, 0, 9, -1, batch(t.UnixMilli(), nobody, 2, 100, i))
+				if s.ok(err, "produce") {
+					s.must(a.Code != 0, "I34", "batch %d was acknowledged after the fsync failed", i)
+				}
+			}
+		})
+		s.must(in.Fired, "scenario", "no fsync failed")
+		if s.crash(true) {
+			s.must(s.end(topic) >= 10, "I34", "10 records were acknowledged as synced, the log ends at %d", s.end(topic))
+			s.fill(topic, 1)
+		}
+	})
+}
+
+// writeError fails one write of one of two directories.
+func writeError(r *Run) {
+	r.Set("log.dirs", "/data,/more")
+	tell(r, func(s *story) {
+		topic := s.topic("t", 4)
+		s.fillAll(topic)
+		victim := "/more"
+		in := s.Broker.Disk.Arm(&simdisk.Injection{Fault: simdisk.WriteError, Match: func(path string) bool {
+			return strings.HasPrefix(path, victim+"/t-") && strings.HasSuffix(path, ".log")
+		}})
+		s.client("produce through a failed write", func(t *task.T, p *client.Plain) {
+			bad, good := 0, 0
+			for round := range 2 {
+				bad, good = 0, 0
+				for i := range topic.Partitions {
+					a, err := p.Produce(t, topic, i, 9, -1, batch(t.UnixMilli(), nobody, 2, 100, round))
+					if !s.ok(err, "produce") {
+						return
+					}
+					if a.Code == 0 {
+						good++
+					} else if s.code(a.Code, kerr.KafkaStorageError, "produce to the failed directory") {
+						bad++
+					}
+				}
+			}
+			s.must(in.Fired && bad > 0 && good > 0, "I34", "after a failed write %d partitions refuse and %d take records", bad, good)
+		})
+		s.must(s.Broker.Up(), "I34", "the process ended: %v", s.ended())
+		if s.crash(false) {
+			s.fillAll(topic)
+		}
+	})
+}
+
+func (s *story) fillAll(topic *client.Topic) {
+	s.client("fill all partitions", func(t *task.T, p *client.Plain) {
+		for i := range topic.Partitions {
+			a, err := p.Produce(t, topic, i, 9, -1, batch(t.UnixMilli(), nobody, 2, 100, 0))
+			if !s.ok(err, "produce") || !s.code(a.Code, nil, "produce") {
+				return
+			}
+		}
+	})
+}
+
+// diskFull fills the disk, and deletes a topic to make room.
+func diskFull(r *Run) {
+	r.Set("log.segment.delete.delay.ms", "0")
+	tell(r, func(s *story) {
+		big := s.topic("big", 1)
+		s.client("fill", func(t *task.T, p *client.Plain) {
+			for i := range 20 {
+				a, err := p.Produce(t, big, 0, 9, -1, batch(t.UnixMilli(), nobody, 1, 50_000, i))
+				if !s.ok(err, "produce") || !s.code(a.Code, nil, "produce") {
+					return
+				}
+			}
+		})
+		d := s.Broker.Disk
+		d.SetCapacity(d.Used() + 20_000)
+		s.client("produce to a full disk", func(t *task.T, p *client.Plain) {
+			a, err := p.Produce(t, big, 0, 9, -1, batch(t.UnixMilli(), nobody, 1, 60_000, 0))
+			if s.ok(err, "produce") {
+				s.code(a.Code, kerr.KafkaStorageError, "produce to a full disk")
+			}
+		})
+		s.must(s.Broker.Up(), "S11", "a full disk ended the process: %v", s.ended())
+		used := d.Used()
+		s.client("delete", func(t *task.T, p *client.Plain) {
+			code, err := p.Delete(t, "big")
+			if s.ok(err, "delete") {
+				s.code(code, nil, "delete on a full disk")
+			}
+		})
+		s.wait(5 * time.Second)
+		s.must(d.Used() < used-900_000, "S11", "deleting a topic of a megabyte brought the disk from %d to %d bytes", used, d.Used())
+		// With room again a restart brings everything back.
+		d.SetCapacity(simdisk.DefaultCapacity)
+		if s.crash(false) {
+			s.fill(s.topic("small", 1), 2)
+		}
+	})
+}
+
+// metadataLost fails a write of the metadata log.
+func metadataLost(r *Run) {
+	tell(r, func(s *story) {
+		s.topic("t", 1)
+		s.Broker.Disk.Arm(&simdisk.Injection{Fault: simdisk.SyncError, Match: func(path string) bool {
+			return strings.Contains(path, metadataDir) && strings.HasSuffix(path, ".log")
+		}})
+		inc := s.Broker.Incarnation()
+		env, group := s.Env(time.Second)
+		group.Go("create", func(t *task.T) { _ = client.Create(t, &env, &client.Topic{Name: "u", Partitions: 1}, nil) })
+		s.World.Run(func() bool { ended, _ := inc.Ended(); return ended }, time.Minute)
+		ended, err := inc.Ended()
+		s.must(ended && err != nil, "S11", "the metadata log failed and the process ended: %v, with: %v", ended, err)
+		group.Stop()
+		s.Broker.Reap()
+		if s.boot() {
+			s.fill(s.Topics[0], 1)
+		}
+	})
+}
+
+// firstEpoch: the first leadership is epoch 0, and an unclean restart must find it again.
+func firstEpoch(r *Run) {
+	tell(r, func(s *story) {
+		topic := s.topic("t", 1, [2]string{"flush.messages", "1"})
+		s.fill(topic, 3)
+		for range 2 {
+			if !s.crash(true) {
+				return
+			}
+			s.fill(topic, 2)
+		}
+		if s.stop() {
+			s.judgeDirs()
+		}
+	})
+}
+
+// judgeDirs runs the store checker over what a stopped broker left.
+func (s *story) judgeDirs() {
+	s.verdict.Merge(s.guard.Verdict())
+}
