@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	"seedlog/clock/task"
+	"seedlog/disk"
 	"seedlog/storage/epoch"
 	"seedlog/storage/producer"
 	"seedlog/storage/record"
@@ -89,9 +90,20 @@ func (l *Log) Path() string {
 	return l.path
 }
 
+// dirErr is why the log's directory is offline, or nil. A disk that is merely full does not
+// take the metadata log with it: the deletions that would make room are written there, into
+// the room that the ballast gave back, and a failed write of its own ends it all the same.
+func (l *Log) dirErr() error {
+	err := l.dir.Err()
+	if err != nil && l.topic == MetadataTopic && errors.Is(err, disk.ErrNoSpace) {
+		return nil
+	}
+	return err
+}
+
 // Err is nil while the log serves; otherwise it wraps ErrOffline or ErrClosed.
 func (l *Log) Err() error {
-	if err := l.dir.Err(); err != nil {
+	if err := l.dirErr(); err != nil {
 		return err
 	}
 	l.mu.Lock()

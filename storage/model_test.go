@@ -195,7 +195,16 @@ func (m *model) afterPowerLoss(t *task.T, env Env, synced int64) {
 
 func (m *model) newBatch(edit func(o *record.Options)) []byte {
 	m.ts += int64(m.r.IntN(2000) - 300)
-	return batchOf(1+m.r.IntN(5), m.r.IntN(150), m.ts, edit)
+	codec := record.Codec(0)
+	if m.r.IntN(8) == 0 {
+		codec = record.Codec(m.r.IntN(5))
+	}
+	return batchOf(1+m.r.IntN(5), m.r.IntN(150), m.ts, func(o *record.Options) {
+		o.Codec = codec
+		if edit != nil {
+			edit(o)
+		}
+	})
 }
 
 // step does one thing to the log and to the model; it returns how the incarnation ends.

@@ -21,7 +21,7 @@ func (l *Log) Flush(t *task.T) error { return l.SyncTo(t, l.LogEndOffset()) }
 // syncUntil syncs, or waits for those who do, until done, which is called under mu.
 func (l *Log) syncUntil(t *task.T, done func() bool) error {
 	for {
-		if err := l.dir.Err(); err != nil {
+		if err := l.dirErr(); err != nil {
 			return err
 		}
 		l.mu.Lock()
@@ -92,7 +92,7 @@ func (l *Log) syncOnce(t *task.T) error {
 		return l.failed(t, err)
 	}
 	// Another log of the directory may have failed: nothing of it is acknowledged any more.
-	if err := l.dir.Err(); err != nil {
+	if err := l.dirErr(); err != nil {
 		return err
 	}
 	nowMs := t.UnixMilli()

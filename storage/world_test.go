@@ -108,7 +108,7 @@ func batchOf(n, size int, ts int64, edit func(o *record.Options)) []byte {
 	}
 	records := make([]record.Record, n)
 	for i := range records {
-		records[i] = record.Record{Offset: o.BaseOffset + int64(i), Timestamp: ts, Value: make([]byte, size)}
+		records[i] = record.Record{Offset: o.BaseOffset + int64(i), Timestamp: ts + int64(i)*7%10, Value: make([]byte, size)}
 	}
 	return must(record.AppendBatch(nil, o, nil, records...))
 }
