@@ -171,7 +171,9 @@ func (m *Manager) MetadataChanged(t *task.T, d *meta.Delta) {
 			continue
 		}
 		for _, index := range topic.Changed() {
-			work = append(work, assignment{topic.New, index})
+			// What the first metadata names may be in a directory that is offline.
+			fresh := d.From.Offset >= 0 && topic.Old.Partition(index) == nil
+			work = append(work, assignment{topic.New, index, fresh})
 		}
 	}
 	m.assignAll(t, d.To, work)
@@ -185,6 +187,7 @@ func (m *Manager) MetadataChanged(t *task.T, d *meta.Delta) {
 type assignment struct {
 	topic *meta.Topic
 	index int32
+	fresh bool // the partition was created by this change: no directory has it yet
 }
 
 // Many partitions are assigned by several tasks, for each waits for the disk.
@@ -196,7 +199,7 @@ const (
 func (m *Manager) assignAll(t *task.T, image *meta.Image, work []assignment) {
 	if len(work) <= assignAlone {
 		for _, a := range work {
-			m.assign(t, image, a.topic, a.index)
+			m.assign(t, image, a)
 		}
 		return
 	}
@@ -205,7 +208,7 @@ func (m *Manager) assignAll(t *task.T, image *meta.Image, work []assignment) {
 	for range min(assignTasks, len(work)) {
 		group.Go("assign", func(t *task.T) {
 			for i := taken.Add(1) - 1; i < int64(len(work)); i = taken.Add(1) - 1 {
-				m.assign(t, image, work[i].topic, work[i].index)
+				m.assign(t, image, work[i])
 			}
 		})
 	}
@@ -213,7 +216,8 @@ func (m *Manager) assignAll(t *task.T, image *meta.Image, work []assignment) {
 }
 
 // assign brings one partition to what the metadata says of it.
-func (m *Manager) assign(t *task.T, image *meta.Image, topic *meta.Topic, index int32) {
+func (m *Manager) assign(t *task.T, image *meta.Image, a assignment) {
+	topic, index := a.topic, a.index
 	k := Key{topic.ID, index}
 	state := topic.Partitions[index]
 	at := slices.Index(state.Replicas, m.self)
@@ -221,7 +225,7 @@ func (m *Manager) assign(t *task.T, image *meta.Image, topic *meta.Topic, index 
 		m.remove(t, k)
 		return
 	}
-	p, err := m.host(t, image, topic, k, state, at)
+	p, err := m.host(t, image, a, state, at)
 	if err == nil {
 		err = p.become(t, state)
 	}
@@ -250,7 +254,8 @@ func (p *Partition) become(t *task.T, state *meta.Partition) error {
 
 // host returns the partition's replica; if there is none it claims the loaded log of that
 // topic id, or makes one.
-func (m *Manager) host(t *task.T, image *meta.Image, topic *meta.Topic, k Key, state *meta.Partition, at int) (*Partition, error) {
+func (m *Manager) host(t *task.T, image *meta.Image, a assignment, state *meta.Partition, at int) (*Partition, error) {
+	topic, k := a.topic, Key{a.topic.ID, a.index}
 	m.mu.Lock()
 	p, log := m.partitions[k], m.claim(k)
 	m.mu.Unlock()
@@ -260,6 +265,11 @@ func (m *Manager) host(t *task.T, image *meta.Image, topic *meta.Topic, k Key, s
 	cfg := m.config()
 	settings := cfg.Topic(image.Config(meta.TopicResource, topic.Name).Map())
 	if log == nil {
+		if !a.fresh {
+			if err := m.mayBeOffline(state, at); err != nil {
+				return nil, err
+			}
+		}
 		if err := m.clearName(t, topic.Name, k); err != nil {
 			return nil, err
 		}
@@ -309,6 +319,26 @@ func (m *Manager) clearName(t *task.T, topic string, k Key) error {
 		if err := m.stray(t, l.Dir(), l); err != nil {
 			return err
 		}
+	}
+	return nil
+}
+
+// mayBeOffline is the error for a partition without a log here whose log may lie in a
+// directory that is offline: an empty one in its place would pass for all that was stored.
+// Only one that is assigned to a directory that is online is known not to be elsewhere.
+func (m *Manager) mayBeOffline(state *meta.Partition, at int) error {
+	var offline error
+	for _, d := range m.dirs {
+		err := d.Dir.Err()
+		if err == nil && at < len(state.Directories) && state.Directories[at] == d.ID {
+			return nil
+		}
+		if err != nil && offline == nil {
+			offline = err
+		}
+	}
+	if offline != nil {
+		return fmt.Errorf("the log may be in a directory that is offline: %w", offline)
 	}
 	return nil
 }
