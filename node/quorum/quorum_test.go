@@ -176,12 +176,12 @@ func TestDamagedSnapshotsAreRefused(t *testing.T) {
 	if err != nil || len(s.Records) != 600 || s.LastContainedLogTimestamp != 4 || len(s.Voters) != 1 {
 		t.Fatalf("%v", err)
 	}
-	for cut := 0; cut < len(whole); cut += len(whole)/101 {
+	for cut := 0; cut < len(whole); cut += len(whole) / 101 {
 		if _, err := ParseSnapshot(whole[:cut]); !errors.Is(err, ErrSnapshot) {
 			t.Fatalf("cut to %d: %v", cut, err)
 		}
 	}
-	for at := 0; at < len(whole); at += len(whole)/103 {
+	for at := 0; at < len(whole); at += len(whole) / 103 {
 		bad := slices.Clone(whole)
 		bad[at] ^= 1
 		// The leader epoch of a batch is outside its checksum, and nothing depends on it.

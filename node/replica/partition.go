@@ -141,6 +141,10 @@ func (p *Partition) AppendIn(t *task.T, ownEpoch int32, batches []byte, origin s
 		err = p.leader.CheckMinInSync(p.minInSync())
 	}
 	p.mu.Unlock()
+	if errors.Is(err, ErrNotLeader) {
+		// A log that is damaged never led; its clients must hear of the damage.
+		err = cmp.Or(p.log.Err(), err)
+	}
 	if err != nil {
 		return storage.AppendInfo{}, -1, err
 	}
