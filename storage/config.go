@@ -86,6 +86,6 @@ func (c Config) withDefaults() Config {
 // DirConfig is what one log directory takes from the broker's settings.
 type DirConfig struct {
 	RecoveryThreads int   // num.recovery.threads.per.data.dir; at least 1
-	MaxOpenFiles    int   // descriptors of sealed segments kept open; 0: 1024
+	MaxOpenFiles    int   // descriptors kept open though nobody uses them; 0: 1024
 	BallastBytes    int64 // room that a full disk's deletions may use; 0: no ballast file
 }

@@ -7,16 +7,17 @@ import (
 	"seedlog/disk"
 )
 
-// fileCache bounds the descriptors of one Dir: files that nobody uses stay open until the
-// bound is reached, and then the one used longest ago is closed. Files in use, and those of
-// active segments, which are in use all the time, do not count as idle.
+// fileCache bounds the idle descriptors of one Dir: files that nobody uses stay open until
+// there are limit of them, and then the one used longest ago is closed. Files in use, and the
+// .log of each active segment, which is in use all the time, come on top.
 type fileCache struct {
 	disk  disk.Disk
 	limit int
 
-	mu   task.Mutex
-	open int
-	idle fileHandle // ring of idle open handles, the one used last first
+	mu    task.Mutex
+	open  int        // descriptors in all
+	idle  fileHandle // ring of idle open handles, the one used last first
+	idles int        // in the ring
 }
 
 // fileHandle is one file, open or not. Its path changes when the file is renamed.
@@ -42,7 +43,7 @@ func (c *fileCache) acquire(t *task.T, h *fileHandle) (disk.File, error) {
 		c.mu.Lock()
 		if h.file != nil {
 			h.refs++
-			h.unlink()
+			c.unlink(h)
 			f := h.file
 			c.mu.Unlock()
 			return f, nil
@@ -93,7 +94,7 @@ func (c *fileCache) release(t *task.T, h *fileHandle) {
 			h.file = nil
 			c.open--
 		} else {
-			h.link(&c.idle)
+			c.link(h)
 			closing = c.evict()
 		}
 	}
@@ -119,7 +120,7 @@ func (c *fileCache) drop(t *task.T, h *fileHandle) error {
 	h.dead = true
 	var closing []disk.File
 	if h.refs == 0 && h.file != nil {
-		h.unlink()
+		c.unlink(h)
 		closing = append(closing, h.file)
 		h.file = nil
 		c.open--
@@ -135,7 +136,7 @@ func (c *fileCache) setMode(t *task.T, h *fileHandle, mode disk.Mode) error {
 	if h.mode != mode {
 		h.mode = mode
 		if h.file != nil && h.refs == 0 {
-			h.unlink()
+			c.unlink(h)
 			closing = append(closing, h.file)
 			h.file = nil
 			c.open--
@@ -167,9 +168,9 @@ func (c *fileCache) moved(h *fileHandle, to string) {
 // evict takes idle files out until the bound holds. Its caller holds the lock and closes.
 func (c *fileCache) evict() []disk.File {
 	var out []disk.File
-	for c.open > c.limit && c.idle.prev != &c.idle {
+	for c.idles > c.limit {
 		h := c.idle.prev
-		h.unlink()
+		c.unlink(h)
 		out = append(out, h.file)
 		h.file = nil
 		c.open--
@@ -187,15 +188,17 @@ func (c *fileCache) closeAll(t *task.T, files []disk.File) error {
 	return first
 }
 
-func (h *fileHandle) link(ring *fileHandle) {
-	h.prev, h.next = ring, ring.next
-	ring.next.prev, ring.next = h, h
+func (c *fileCache) link(h *fileHandle) {
+	h.prev, h.next = &c.idle, c.idle.next
+	c.idle.next.prev, c.idle.next = h, h
+	c.idles++
 }
 
-func (h *fileHandle) unlink() {
+func (c *fileCache) unlink(h *fileHandle) {
 	if h.next == nil {
 		return
 	}
 	h.prev.next, h.next.prev = h.next, h.prev
 	h.prev, h.next = nil, nil
+	c.idles--
 }
