@@ -156,7 +156,7 @@ func (op *fetchOp) aim() {
 // read reads every target and reports whether the request can be answered now.
 func (op *fetchOp) read(t *task.T) bool {
 	op.image = op.s.Image()
-	left := int64(min(op.maxBytes, op.s.Config().FetchMaxBytes))
+	left := int64(max(min(op.maxBytes, op.s.Config().FetchMaxBytes), 0))
 	got, failed := int64(0), false
 	for i := range op.targets {
 		target, result := &op.targets[i], &op.results[i]
@@ -271,16 +271,11 @@ func (op *fetchOp) fail(target *fetchTarget, result *fetchResult, code int16) {
 	result.data.Release()
 	result.code = code
 	result.hw, result.lso, result.logStart = -1, -1, -1
-	if op.version < 12 || !wantsHint(code) {
+	if op.version < 16 || !wantsHint(code) {
 		return
 	}
-	id := target.asked.id
-	if op.version < 13 {
-		if topic := op.image.Topic(target.topic); topic != nil {
-			id = topic.ID
-		}
-	}
-	result.leader, result.leaderEpoch, result.tellLeader = op.hints.hint(op.image, replica.Key{Topic: id, Partition: result.index}, op.listener)
+	k := replica.Key{Topic: target.asked.id, Partition: result.index}
+	result.leader, result.leaderEpoch, result.tellLeader = op.hints.hint(op.image, k, op.listener)
 }
 
 // release gives the pins of a read back that is not answered with.
