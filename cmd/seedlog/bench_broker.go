@@ -9,6 +9,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"syscall"
@@ -21,12 +22,18 @@ type benchBroker struct {
 	addr string
 	dir  string
 	log  *os.File
-	done chan error
+	done chan struct{} // closed when the process has ended, by err
+	err  error
 }
 
 // startBenchBroker starts a broker on a free port with its data in dir. It does not wait
 // until it serves.
 func startBenchBroker(dir string, settings ...string) (*benchBroker, error) {
+	return startBrokerUnder(nil, dir, settings...)
+}
+
+// startBrokerUnder starts it as an argument of another command, which must become it.
+func startBrokerUnder(wrap []string, dir string, settings ...string) (*benchBroker, error) {
 	self, err := os.Executable()
 	if err != nil {
 		return nil, err
@@ -35,21 +42,25 @@ func startBenchBroker(dir string, settings ...string) (*benchBroker, error) {
 	if err != nil {
 		return nil, err
 	}
-	b := &benchBroker{addr: net.JoinHostPort("127.0.0.1", strconv.Itoa(port)), dir: dir, done: make(chan error, 1)}
-	args := []string{"start", "--data-dir", dir, "--listen", b.addr}
+	b := &benchBroker{addr: net.JoinHostPort("127.0.0.1", strconv.Itoa(port)), dir: dir, done: make(chan struct{})}
+	args := append(slices.Clone(wrap), self, "start", "--data-dir", dir, "--listen", b.addr)
 	for _, s := range settings {
 		args = append(args, "--set", s)
 	}
 	if b.log, err = os.Create(dir + ".stderr"); err != nil {
 		return nil, err
 	}
-	b.cmd = exec.Command(self, args...)
+	b.cmd = exec.Command(args[0], args[1:]...)
 	b.cmd.Stderr = b.log
 	if err := b.cmd.Start(); err != nil {
 		b.log.Close()
 		return nil, err
 	}
-	go func() { b.done <- b.cmd.Wait() }()
+	go func() {
+		b.err = b.cmd.Wait()
+		b.log.Close()
+		close(b.done)
+	}()
 	return b, nil
 }
 
@@ -74,9 +85,8 @@ func (b *benchBroker) dial(ctx context.Context) (*benchConn, error) {
 			return nil, err
 		}
 		select {
-		case err := <-b.done:
-			b.done <- err
-			return nil, fmt.Errorf("the broker ended: %v: %s", err, b.lastWords())
+		case <-b.done:
+			return nil, fmt.Errorf("the broker ended: %v: %s", b.err, b.lastWords())
 		case <-ctx.Done():
 			return nil, ctx.Err()
 		case <-time.After(200 * time.Microsecond):
@@ -100,10 +110,9 @@ func (b *benchBroker) stop() error {
 		return err
 	}
 	select {
-	case err := <-b.done:
-		b.log.Close()
-		if err != nil {
-			return fmt.Errorf("the broker ended: %w: %s", err, b.lastWords())
+	case <-b.done:
+		if b.err != nil {
+			return fmt.Errorf("the broker ended: %w: %s", b.err, b.lastWords())
 		}
 		return nil
 	case <-time.After(30 * time.Second):
@@ -115,8 +124,7 @@ func (b *benchBroker) stop() error {
 // kill ends the broker at once, if it still runs.
 func (b *benchBroker) kill() {
 	b.cmd.Process.Kill()
-	b.done <- <-b.done
-	b.log.Close()
+	<-b.done
 }
 
 // cpu is the processor time that the broker took so far.
