@@ -26,6 +26,7 @@ func newGuard(r *Run) *guard {
 
 // beforeBoot works out what the coming recovery must find.
 func (g *guard) beforeBoot() {
+	g.Rec.Boot()
 	g.expected, g.pending = make(map[string]store.Recovered), true
 	for _, path := range g.Dirs() {
 		rec := g.Recovered(path)

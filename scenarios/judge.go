@@ -134,7 +134,7 @@ func (j *Judge) Verdict() checker.Verdict {
 		h.Deleted[i] = j.Dead[i]
 		h.Logs[i] = resolve(parsed[name], starts[name])
 	}
-	h.Final, h.FinalClient = j.Final, j.Reader
+	h.Final, h.FinalClient, h.ProducersExpire = j.Final, j.Reader, j.ProducersExpire
 	v.Merge(h.Check())
 	v.Merge(linear.CheckTopics(topics))
 	if j.Rec.PowerLosses() == 0 {

@@ -19,6 +19,9 @@ const (
 	stopWithin   = 2 * time.Minute
 )
 
+// clocksApart bounds how far the clocks of broker and clients are apart, jumps aside.
+const clocksApart = 10 * time.Second
+
 // watchReady runs the guard's comparison as soon as the incarnation serves.
 func (r *Run) watchReady() {
 	inc := r.Broker.Incarnation()
@@ -60,7 +63,7 @@ func (r *Run) settle(w *Workload) {
 		return
 	}
 	r.guard.Reader, r.guard.Final = final, true
-	r.guard.ProducersExpire = r.Config.ProducerIDExpirationMs < 3_600_000
+	r.guard.ProducersExpire = r.Config.ProducerIDExpirationMs <= r.World.Now().Sub(0).Milliseconds()+r.Broker.JumpedMs()+clocksApart.Milliseconds()
 	r.verdict.Merge(r.guard.Verdict())
 }
 

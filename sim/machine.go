@@ -19,6 +19,7 @@ type Machine struct {
 	world  *World
 	number int
 	clock  sched.ClockParams
+	jumped int64 // milliseconds, both ways
 	inc    *Incarnation
 	// Boots counts incarnations.
 	Boots int
@@ -146,9 +147,13 @@ func (m *Machine) Resume() {
 
 // Jump moves the machine's wall clock by milliseconds.
 func (m *Machine) Jump(ms int64) {
+	m.jumped += max(ms, -ms)
 	if m.Up() {
 		m.inc.rt.Jump(ms)
 	} else {
 		m.clock.SkewMs += ms
 	}
 }
+
+// JumpedMs is the sum of all jumps of the wall clock, both ways.
+func (m *Machine) JumpedMs() int64 { return m.jumped }

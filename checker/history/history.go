@@ -53,6 +53,12 @@ type Send struct {
 	Synced       bool // acknowledged under flush.messages=1
 	Idempotent   bool
 	BatchOrdinal int // position within its batch
+	// Disowned: the broker called the batch out of order though all before it was acknowledged.
+	Disowned bool
+	// Restarted: the broker was started again between the batch's first send and that answer.
+	Restarted bool
+	// Bereft: a power loss may have taken what the batch follows.
+	Bereft bool
 }
 
 // Seen is one record of a poll.
@@ -118,6 +124,8 @@ type History struct {
 	Removals []Removal
 	// Retention says that old segments may be removed by policy.
 	Retention bool
+	// ProducersExpire says that a broker may have forgotten producers by their age.
+	ProducersExpire bool
 	// Final says that the last poll of each partition by FinalClient read it to the end.
 	Final       bool
 	FinalClient int
@@ -128,6 +136,7 @@ func (h *History) Check() checker.Verdict {
 	var v checker.Verdict
 	c := newJudge(h, &v)
 	c.sends()
+	c.disowned()
 	c.order()
 	c.polls()
 	c.watermarks()

@@ -56,6 +56,36 @@ func TestEachAnomalyIsNamed(t *testing.T) {
 			h.Logs[0] = Log{End: 3, Records: []Seen{{0, 0xa}, {1, 0xb}, {2, 0xb}}}
 			h.Polls[0].Records = append(h.Polls[0].Records, Seen{2, 0xb})
 		}},
+		{"duplicate", func(h *History) {
+			// That producers expire is no excuse for what was sent once.
+			h.ProducersExpire = true
+			h.Logs[0] = Log{End: 3, Records: []Seen{{0, 0xa}, {1, 0xb}, {2, 0xb}}}
+			h.Polls[0].Records = append(h.Polls[0].Records, Seen{2, 0xb})
+		}},
+		{"", func(h *History) {
+			// A repeat that came after its producer had expired, and was acknowledged.
+			h.ProducersExpire = true
+			h.Logs[0] = Log{End: 3, Records: []Seen{{0, 0xa}, {1, 0xb}, {2, 0xb}}}
+			h.Polls[0].Records = append(h.Polls[0].Records, Seen{2, 0xb})
+			h.Sends[1].Idempotent, h.Sends[1].Offset = true, 2
+		}},
+		{"I4", func(h *History) {
+			h.ProducersExpire = true
+			h.Logs[0] = Log{End: 4, Records: []Seen{{0, 0xa}, {1, 0xb}, {2, 0xb}, {3, 0xc}}}
+			h.Sends[1].Idempotent, h.Sends[1].Offset = true, 3
+		}},
+		{"", func(h *History) {
+			h.Sends[1] = Send{Digest: 0xb, Invoke: 3, Return: 4, Offset: -1, Idempotent: true, Disowned: true, Restarted: true}
+		}},
+		{"I17", func(h *History) {
+			h.Sends[1] = Send{Digest: 0xb, Invoke: 3, Return: 4, Offset: -1, Idempotent: true, Disowned: true}
+		}},
+		{"I17", func(h *History) {
+			h.Sends = append(h.Sends, Send{Digest: 0xc, Invoke: 3, Return: 4, Offset: -1, Idempotent: true, Disowned: true, Restarted: true})
+		}},
+		{"", func(h *History) {
+			h.Sends = append(h.Sends, Send{Digest: 0xc, Invoke: 3, Return: 4, Offset: -1, Idempotent: true, Disowned: true, Bereft: true})
+		}},
 		{"G1a", func(h *History) { h.Sends[0].Outcome = Failed }},
 		{"inconsistent-offsets", func(h *History) { h.Sends[0].Offset = 1 }},
 		{"nonmonotonic-send", func(h *History) {

@@ -11,13 +11,20 @@ import (
 type judge struct {
 	h *History
 	v *checker.Verdict
-	// offsets holds where each digest is stored in the final logs.
+	// offsets holds where each digest is stored in the final logs, the first place of each.
 	offsets []map[uint64]int64
-	cuts    [][]Cut
+	// resent are the digests of idempotent sends: those that may be sent more than once.
+	resent map[uint64]bool
+	cuts   [][]Cut
 }
 
 func newJudge(h *History, v *checker.Verdict) *judge {
-	j := &judge{h: h, v: v, offsets: make([]map[uint64]int64, len(h.Partitions)), cuts: make([][]Cut, len(h.Partitions))}
+	j := &judge{h: h, v: v, offsets: make([]map[uint64]int64, len(h.Partitions)), resent: make(map[uint64]bool), cuts: make([][]Cut, len(h.Partitions))}
+	for i := range h.Sends {
+		if h.Sends[i].Idempotent {
+			j.resent[h.Sends[i].Digest] = true
+		}
+	}
 	for _, c := range h.Cuts {
 		j.cuts[c.Partition] = append(j.cuts[c.Partition], c)
 	}
@@ -26,7 +33,9 @@ func newJudge(h *History, v *checker.Verdict) *judge {
 		j.offsets[p] = make(map[uint64]int64, len(h.Logs[p].Records))
 		for _, r := range h.Logs[p].Records {
 			if at, twice := j.offsets[p][r.Digest]; twice {
-				v.Failf("duplicate", j.where(p), "value %016x is stored at %d and at %d", r.Digest, at, r.Offset)
+				if !h.ProducersExpire || !j.resent[r.Digest] {
+					v.Failf("duplicate", j.where(p), "value %016x is stored at %d and at %d", r.Digest, at, r.Offset)
+				}
 				continue
 			}
 			j.offsets[p][r.Digest] = r.Offset
@@ -88,6 +97,9 @@ func (j *judge) sends() {
 			if s.Offset < 0 {
 				continue // acks=0: nothing was promised
 			}
+			if r, ok := j.h.Logs[s.Partition].At(s.Offset); ok && r.Digest == s.Digest {
+				at = s.Offset // maybe not the first place
+			}
 			j.acked(s, at, stored)
 			k := slot{s.Partition, s.Offset}
 			if o := acked[k]; o != nil && o.Digest != s.Digest && !j.lost(s.Partition, s.Offset, min(o.Invoke, s.Invoke)) {
@@ -115,6 +127,29 @@ func (j *judge) acked(s *Send, at int64, stored bool) {
 	default:
 		j.v.Failf("I4", where, "value %016x of client %d was acknowledged at %d (events %d-%d) and is gone; the log is [%d, %d)",
 			s.Digest, s.Client, s.Offset, s.Invoke, s.Return, j.h.Logs[s.Partition].Start, j.h.Logs[s.Partition].End)
+	}
+}
+
+// disowned is I17 as clients see it: a batch whose predecessors were all acknowledged is out
+// of order only if it is a repeat that the broker cannot recognize. While it runs it knows the
+// last five batches of a producer; of what it loads it knows the last one and what was replayed.
+// So the batch is stored, and the broker was started since it was first sent.
+func (j *judge) disowned() {
+	for i := range j.h.Sends {
+		s := &j.h.Sends[i]
+		if !s.Disowned || s.Bereft || j.h.Deleted[s.Partition] || j.h.ProducersExpire || s.BatchOrdinal > 0 {
+			continue
+		}
+		_, stored := j.offsets[s.Partition][s.Digest]
+		gone := j.cutSince(s.Partition, s.Return) || slices.ContainsFunc(j.h.Removals, func(r Removal) bool { return r.Partition == s.Partition })
+		switch {
+		case !s.Restarted:
+			j.v.Failf("I17", j.where(s.Partition), "value %016x of client %d (events %d-%d) was called out of order, with all before it acknowledged and the broker running all the time",
+				s.Digest, s.Client, s.Invoke, s.Return)
+		case !stored && !gone && !j.h.Retention:
+			j.v.Failf("I17", j.where(s.Partition), "value %016x of client %d (events %d-%d) was called out of order, with all before it acknowledged, and it is not stored",
+				s.Digest, s.Client, s.Invoke, s.Return)
+		}
 	}
 }
 

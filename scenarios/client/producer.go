@@ -31,6 +31,7 @@ type Producer struct {
 	conn    *Conn
 	pid     int64
 	epoch   int16
+	losses  int // power losses before the producer id was given
 	serial  uint64
 	targets []*target
 	flying  [][]*outgoing // by request, in order
@@ -48,12 +49,12 @@ type target struct {
 
 // outgoing is one batch until its outcome is known.
 type outgoing struct {
-	to     *target
-	bytes  []byte
-	n      int32
-	sends  []int
-	inAir  bool
-	losses int // power losses before it was first sent
+	to    *target
+	bytes []byte
+	n     int32
+	sends []int
+	inAir bool
+	boots int // of the broker before it was first sent
 }
 
 // Run produces until the budget is spent and every outcome is known, or the task stops.
@@ -110,6 +111,7 @@ func (p *Producer) initProducer(t *task.T) bool {
 	req := kmsg.NewPtrInitProducerIDRequest()
 	req.Version = int16(p.Rand.IntN(6))
 	req.ProducerID, req.ProducerEpoch = -1, -1
+	p.losses = p.Rec.PowerLosses()
 	resp, err := p.conn.Call(t, req, p.deadline(t))
 	if err != nil {
 		return false
@@ -224,7 +226,7 @@ func (p *Producer) newBatch(t *task.T, to *target) *outgoing {
 	if !p.Idempotent {
 		spec.ProducerID, spec.ProducerEpoch, spec.BaseSequence = -1, -1, -1
 	}
-	o := &outgoing{to: to, n: int32(n), losses: p.Rec.PowerLosses()}
+	o := &outgoing{to: to, n: int32(n), boots: p.Rec.Boots()}
 	records := make([]Record, n)
 	stamp := p.Rec.Stamp()
 	for i := range records {
@@ -328,8 +330,17 @@ func (p *Producer) outcome(t *task.T, o *outgoing, code int16, base int64) {
 		o.to.remove(o)
 	case code == kerr.DuplicateSequenceNumber.Code:
 		o.to.remove(o) // stored, we are not told where
-	case code == kerr.OutOfOrderSequenceNumber.Code && first && !o.to.bounced, code == kerr.InvalidProducerEpoch.Code, code == kerr.UnknownProducerID.Code:
-		p.disowned(t, o, code)
+	case code == kerr.OutOfOrderSequenceNumber.Code && first && !o.to.bounced:
+		for _, s := range o.sends {
+			p.Rec.Disowned(s, p.Rec.Boots() > o.boots, p.Rec.PowerLosses() > p.losses)
+		}
+		p.renew(t)
+	case code == kerr.InvalidProducerEpoch.Code, code == kerr.UnknownProducerID.Code:
+		if p.Rec.PowerLosses() == p.losses {
+			p.Rec.Failf("I17", PartitionName(history.Partition{Topic: o.to.topic.Name, Index: o.to.index}),
+				"client %d: %s for sequence %d of producer %d", p.ID, name(code), o.sequence(), p.pid)
+		}
+		p.renew(t)
 	case code == kerr.MessageTooLarge.Code || code == kerr.InvalidTimestamp.Code || code == kerr.InvalidRecord.Code || code == kerr.CorruptMessage.Code:
 		p.Rec.Failf("codes", PartitionName(history.Partition{Topic: o.to.topic.Name, Index: o.to.index}), "client %d: a sound batch was refused with %s", p.ID, name(code))
 		o.to.remove(o)
@@ -344,14 +355,9 @@ func (p *Producer) outcome(t *task.T, o *outgoing, code int16, base int64) {
 
 func (o *outgoing) sequence() int32 { return int32(binary.BigEndian.Uint32(o.bytes[53:])) }
 
-// disowned: the broker does not know what came before the first open batch. After a power
-// loss it may have lost it; else its memory is wrong.
-func (p *Producer) disowned(t *task.T, o *outgoing, code int16) {
-	if p.Rec.PowerLosses() == 0 {
-		p.Rec.Failf("I17", PartitionName(history.Partition{Topic: o.to.topic.Name, Index: o.to.index}),
-			"client %d: %s for sequence %d of producer %d, with all before it acknowledged and no power loss",
-			p.ID, name(code), o.sequence(), p.pid)
-	}
+// renew takes a new producer id, for the broker does not know what came before the first
+// open batch, or says so. Whether it may is judged in the end.
+func (p *Producer) renew(t *task.T) {
 	// A new producer id forgets every open batch: their outcome stays unknown.
 	for _, to := range p.targets {
 		to.drop()

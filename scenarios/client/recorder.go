@@ -24,6 +24,8 @@ type Recorder struct {
 	notes   map[int]string    // what each client was told last
 	// powerLosses counts so far; a client may not blame a broker for forgetting after one.
 	powerLosses int
+	// boots of the broker so far.
+	boots int
 }
 
 // NewRecorder returns an empty recorder.
@@ -70,6 +72,15 @@ func (r *Recorder) Settle(i int, o history.Outcome, offset int64, synced bool) {
 	s.Outcome, s.Offset, s.Return, s.Synced = o, offset, r.stamp, synced
 }
 
+// Disowned notes that a send was called out of order though all before it was acknowledged.
+func (r *Recorder) Disowned(i int, restarted, bereft bool) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.stamp++
+	s := &r.h.Sends[i]
+	s.Disowned, s.Restarted, s.Bereft, s.Return = true, restarted, bereft, r.stamp
+}
+
 // Poll adds an answered poll.
 func (r *Recorder) Poll(p history.Poll) {
 	r.mu.Lock()
@@ -114,6 +125,20 @@ func (r *Recorder) PowerLosses() int {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return r.powerLosses
+}
+
+// Boot notes that the broker was started.
+func (r *Recorder) Boot() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.boots++
+}
+
+// Boots is how often the broker was started.
+func (r *Recorder) Boots() int {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.boots
 }
 
 // Cut notes that a power loss ended a log at an offset.
