@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"encoding/base64"
 	"errors"
 	"fmt"
 	"io"
@@ -54,7 +55,7 @@ func topicCreate() *cobra.Command {
 					return detailed(err, r.ErrMessage)
 				}
 				if asJSON, err := f.json(); err != nil || asJSON {
-					return errors.Join(err, printJSON(c.OutOrStdout(), map[string]any{"topic": name, "topicId": r.ID.String(), "partitions": r.NumPartitions, "replicationFactor": r.ReplicationFactor}))
+					return errors.Join(err, printJSON(c.OutOrStdout(), map[string]any{"topic": name, "topicId": topicID(r.ID), "partitions": r.NumPartitions, "replicationFactor": r.ReplicationFactor}))
 				}
 				_, err = fmt.Fprintf(c.OutOrStdout(), "Created topic %s.\n", name)
 				return err
@@ -69,6 +70,9 @@ func topicCreate() *cobra.Command {
 	c.Flags().BoolVar(&ifNotExists, "if-not-exists", false, "succeed if the topic exists")
 	return c
 }
+
+// topicID prints an id as Kafka's tools do.
+func topicID(id [16]byte) string { return base64.RawURLEncoding.EncodeToString(id[:]) }
 
 // detailed joins the broker's own sentence to the name of the error.
 func detailed(err error, message string) error {
@@ -215,7 +219,7 @@ func describeTopics(ctx context.Context, a *kadm.Client, names []string) ([]desc
 	}
 	var out []described
 	for _, t := range topics.Sorted() {
-		d := described{Topic: t.Topic, TopicID: t.ID.String(), Internal: t.IsInternal, Configs: map[string]string{}}
+		d := described{Topic: t.Topic, TopicID: topicID(t.ID), Internal: t.IsInternal, Configs: map[string]string{}}
 		for _, r := range configs {
 			if r.Name != t.Topic {
 				continue
