@@ -24,7 +24,7 @@ import (
 )
 
 // decodeBytesMax bounds the memory of all requests being decoded.
-const decodeBytesMax = 512 << 20
+const decodeBytesMax = 256 << 20
 
 // life is one run of a node: what was started, in the order in which it was, so that it can
 // be ended in the opposite one.

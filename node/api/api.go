@@ -93,19 +93,19 @@ func (s *Service) Serve(t *task.T, r *conn.Request, reply *conn.Reply) {
 		e.raw(s, t, r, reply)
 		return
 	}
-	req, release, err := s.decode(t, e, r)
+	req, held, err := s.decode(t, e, r)
 	if err != nil {
 		s.malformed(r, reply, err)
 		return
 	}
 	resp := e.handle(s, t, r, req)
-	release()
 	if resp == nil {
 		reply.None()
-		return
+	} else {
+		resp.SetVersion(r.Version)
+		reply.SendBody(resp.AppendTo(reply.Buffer()))
 	}
-	resp.SetVersion(r.Version)
-	reply.SendBody(resp.AppendTo(reply.Buffer()))
+	s.budget.release(held)
 }
 
 // malformed ends a connection whose request does not decode.

@@ -14,6 +14,13 @@ import (
 // noTags compares messages that have no unknown tags.
 var noTags = cmp.Comparer(func(a, b kmsg.Tags) bool { return a.Len() == b.Len() })
 
+// someTags are tags that nobody knows.
+func someTags() (tags kmsg.Tags) {
+	tags.Set(90, []byte("one"))
+	tags.Set(200, make([]byte, 300))
+	return tags
+}
+
 func TestProduceRequestsDecodeAsKmsgEncodesThem(t *testing.T) {
 	for version := int16(3); version <= 13; version++ {
 		req := kmsg.NewPtrProduceRequest()
@@ -25,10 +32,13 @@ func TestProduceRequestsDecodeAsKmsgEncodesThem(t *testing.T) {
 			for p := range count {
 				rp := kmsg.NewProduceRequestTopicPartition()
 				rp.Partition, rp.Records = int32(p), bytes.Repeat([]byte{byte(p + 1)}, 70)
+				rp.UnknownTags = someTags()
 				rt.Partitions = append(rt.Partitions, rp)
 			}
+			rt.UnknownTags = someTags()
 			req.Topics = append(req.Topics, rt)
 		}
+		req.UnknownTags = someTags()
 		body := req.AppendTo(nil)
 		var got produceRequest
 		if err := got.decode(body, version); err != nil {
@@ -133,6 +143,9 @@ func TestFetchRequestsDecodeAsKmsgEncodesThem(t *testing.T) {
 		rp := kmsg.NewFetchRequestTopicPartition()
 		rp.Partition, rp.CurrentLeaderEpoch, rp.FetchOffset, rp.LastFetchedEpoch = 3, 4, 4730, 2
 		rp.LogStartOffset, rp.PartitionMaxBytes = 1, 1<<19
+		rp.ReplicaDirectoryID, rp.UnknownTags = [16]byte{5}, someTags()
+		rt.UnknownTags, req.UnknownTags = someTags(), someTags()
+		req.ClusterID, req.ReplicaState.ID, req.ReplicaState.Epoch = ptr("cluster"), 6, 66
 		rt.Partitions = append(rt.Partitions, rp)
 		req.Topics = append(req.Topics, rt)
 		ft := kmsg.NewFetchRequestForgottenTopic()
@@ -168,11 +181,14 @@ func checkFetchRequest(t *testing.T, version int16, got *fetchRequest) {
 	if diff := cmp.Diff([]fetchPart{want}, got.parts, cmp.AllowUnexported(fetchPart{}, fetchKey{})); diff != "" {
 		t.Errorf("version %d: -want +got\n%s", version, diff)
 	}
-	if got.maxWaitMs != 500 || got.minBytes != 1 || got.maxBytes != 1<<20 || !got.readCommitted || got.replicaID != -1 {
+	if got.maxWaitMs != 500 || got.minBytes != 1 || got.maxBytes != 1<<20 || !got.readCommitted {
 		t.Errorf("version %d: decoded %+v", version, got)
 	}
 	if version >= 7 && (got.sessionID != 77 || got.sessionEpoch != 3 || len(got.forgotten) != 2 || got.forgotten[1].index != 2) {
 		t.Errorf("version %d: session %d epoch %d, forgotten %+v", version, got.sessionID, got.sessionEpoch, got.forgotten)
+	}
+	if version < 15 && got.replicaID != -1 || version >= 15 && (got.replicaID != 6 || got.replicaEpoch != 66) {
+		t.Errorf("version %d: replica %d epoch %d", version, got.replicaID, got.replicaEpoch)
 	}
 	if version < 7 && got.sessionEpoch != sessionEpochFinal {
 		t.Errorf("version %d: wants a session", version)

@@ -12,39 +12,46 @@ import (
 )
 
 // A decoded request is larger than its frame: an empty element of two or three bytes
-// becomes a struct of sixty, and one with a tag a map of four hundred. These factors bound
-// that from above, and the estimate is reserved before anything is decoded.
+// becomes a struct of sixty, and one with a tag a map of four hundred; its answer may be as
+// large again. These factors bound that from above, and the estimate is reserved before
+// anything is decoded, until the answer is given.
 const (
 	growthPlain    = 32
 	growthFlexible = 128
-	growthDecoded  = 4 // what ordinary requests really take
 )
 
 var (
 	errOverBudget = errors.New("request would decode to more memory than the budget has")
 	errStopping   = errors.New("the broker is stopping")
-	errTrailing   = errors.New("request has bytes after its end")
 )
 
-// decode reserves memory and decodes the body. release gives the memory back.
-func (s *Service) decode(t *task.T, e *entry, r *conn.Request) (req kmsg.Request, release func(), err error) {
-	growth := int64(growthPlain)
-	if r.Version >= e.flexible {
-		growth = growthFlexible
+// decode reserves memory and decodes the body. held is to be released.
+func (s *Service) decode(t *task.T, e *entry, r *conn.Request) (req kmsg.Request, held int64, err error) {
+	if held, err = e.cost(r); err == nil {
+		err = s.budget.reserve(t, held)
 	}
-	held := int64(len(r.Body)) * growth
-	if err := s.budget.reserve(t, held); err != nil {
-		return nil, nil, err
+	if err != nil {
+		return nil, 0, err
 	}
 	req = kmsg.RequestForKey(r.Key)
 	req.SetVersion(r.Version)
 	if err := req.ReadFrom(r.Body); err != nil {
 		s.budget.release(held)
-		return nil, nil, fmt.Errorf("%s version %d does not decode: %w", kmsg.NameForKey(r.Key), r.Version, err)
+		return nil, 0, fmt.Errorf("%s version %d does not decode: %w", kmsg.NameForKey(r.Key), r.Version, err)
 	}
-	keep := int64(len(r.Body)) * growthDecoded
-	s.budget.release(held - keep)
-	return req, func() { s.budget.release(keep) }, nil
+	return req, held, nil
+}
+
+// cost estimates what a request will take in memory, in bytes.
+func (e *entry) cost(r *conn.Request) (int64, error) {
+	if e.measure != nil {
+		return e.measure(r.Body, r.Version)
+	}
+	growth := int64(growthPlain)
+	if r.Version >= e.flexible {
+		growth = growthFlexible
+	}
+	return int64(len(r.Body)) * growth, nil
 }
 
 // budget is a number of bytes that requests being decoded share.

@@ -17,8 +17,9 @@ func FuzzProduceRequest(f *testing.F) {
 		topic.Topic = "orders"
 		part := kmsg.NewProduceRequestTopicPartition()
 		part.Records = []byte("records")
-		topic.Partitions = append(topic.Partitions, part)
-		req.Topics = append(req.Topics, topic)
+		part.UnknownTags, topic.UnknownTags = someTags(), someTags()
+		topic.Partitions = append(topic.Partitions, part, part)
+		req.Topics = append(req.Topics, topic, topic)
 		f.Add(version, req.AppendTo(nil))
 	}
 	f.Fuzz(func(t *testing.T, version int16, body []byte) {
@@ -63,8 +64,10 @@ func FuzzFetchRequest(f *testing.F) {
 		req.Version, req.MaxBytes = version, 1<<20
 		topic := kmsg.NewFetchRequestTopic()
 		topic.Topic = "orders"
-		topic.Partitions = append(topic.Partitions, kmsg.NewFetchRequestTopicPartition())
-		req.Topics = append(req.Topics, topic)
+		part := kmsg.NewFetchRequestTopicPartition()
+		part.UnknownTags, topic.UnknownTags = someTags(), someTags()
+		topic.Partitions = append(topic.Partitions, part, part)
+		req.Topics = append(req.Topics, topic, topic)
 		f.Add(version, req.AppendTo(nil))
 	}
 	f.Fuzz(func(t *testing.T, version int16, body []byte) {

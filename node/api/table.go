@@ -10,7 +10,7 @@ import (
 // Frame limits. Only Produce may be as large as socket.request.max.bytes allows.
 const (
 	smallFrame  = 64 << 10
-	mediumFrame = 4 << 20
+	mediumFrame = 2 << 20
 	largeFrame  = 16 << 20
 )
 
@@ -23,6 +23,9 @@ type entry struct {
 	// flexible is the first version with compact types and tags.
 	flexible int16
 	maxFrame int32
+	// measure estimates what a body takes when it is decoded, where the general bound is too
+	// rough.
+	measure func(body []byte, version int16) (int64, error)
 	// handle answers a request decoded by kmsg; raw does its own decoding and replying.
 	handle handler
 	raw    func(s *Service, t *task.T, r *conn.Request, reply *conn.Reply)

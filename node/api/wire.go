@@ -62,7 +62,12 @@ func (r *wireReader) tags(field func(tag uint32, v *wireReader)) {
 	if !r.flexible {
 		return
 	}
-	for n := r.array(2); n > 0 && r.err() == nil; n-- {
+	n := int(r.Uvarint()) // not n+1, as for arrays
+	if n > len(r.Src)/2 {
+		r.bad = true
+		r.Src = nil
+	}
+	for ; n > 0 && r.err() == nil; n-- {
 		tag := r.Uvarint()
 		v := wireReader{Reader: kbin.Reader{Src: r.Span(int(r.Uvarint()))}, flexible: true}
 		if field != nil {
