@@ -270,11 +270,8 @@ func (d *Dir) makeLog(t *task.T, l *Log) error {
 	if err := writeMetadata(t, d.env.Disk, l.path, l.id); err != nil {
 		return err
 	}
-	p := loading{l: l}
+	p := loading{l: l} // not clean: load syncs the names in the directory
 	if err := p.load(t); err != nil {
-		return err
-	}
-	if err := d.env.Disk.SyncDir(t, l.path); err != nil {
 		return err
 	}
 	if err := d.env.Disk.SyncDir(t, d.path); err != nil {

@@ -27,6 +27,7 @@ type loading struct {
 	noEpochs bool             // the epochs are to be rebuilt from all segments
 	end      int64
 	cut      bool // a tail was removed
+	fresh    bool // there was no segment: the one there is now is new, and empty
 	checked  int64
 	txnsLost []*segment // their transaction indexes are damaged
 }
@@ -305,6 +306,7 @@ func (p *loading) finishEpochs(t *task.T) error {
 // nothing is there.
 func (p *loading) restart(t *task.T, at int64) error {
 	l := p.l
+	p.fresh = len(p.segs) == 0
 	for _, s := range slices.Backward(p.segs) {
 		if err := l.discard(t, s, false); err != nil {
 			return err
@@ -342,8 +344,8 @@ func (p *loading) activate(t *task.T) error {
 		return err
 	}
 	for i, s := range p.segs {
-		if i+1 < len(p.segs) && p.segs[i+1].base <= p.checkpoint {
-			continue
+		if p.fresh || i+1 < len(p.segs) && p.segs[i+1].base <= p.checkpoint {
+			continue // nothing is in it, or it is durable
 		}
 		for _, h := range []*fileHandle{&s.log, &s.offsetsFile, &s.timesFile} {
 			if err := l.syncHandle(t, h); err != nil {
