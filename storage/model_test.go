@@ -17,7 +17,6 @@ import (
 type modelBatch struct {
 	record.Header
 	bytes []byte
-	txn   bool
 }
 
 // model is the log as a slice.

@@ -162,7 +162,7 @@ func readAll(t *task.T, c net.Conn) ([]byte, error) {
 			return got, err
 		}
 		if n == 0 {
-			return got, errors.New("Read returned neither bytes nor an error")
+			return got, errors.New("read returned neither bytes nor an error")
 		}
 	}
 }

@@ -92,7 +92,6 @@ type wireWriter struct {
 	flexible bool
 }
 
-func (w *wireWriter) int8(v int8)   { w.buf = kbin.AppendInt8(w.buf, v) }
 func (w *wireWriter) int16(v int16) { w.buf = kbin.AppendInt16(w.buf, v) }
 func (w *wireWriter) int32(v int32) { w.buf = kbin.AppendInt32(w.buf, v) }
 func (w *wireWriter) int64(v int64) { w.buf = kbin.AppendInt64(w.buf, v) }

@@ -13,8 +13,6 @@ var (
 	ErrTooLarge = errors.New("batch of the coordinator is too large")
 	// ErrUnavailable: the log cannot take batches now, such as with too few in-sync replicas.
 	ErrUnavailable = errors.New("the coordinator's log takes nothing now")
-	// errLost: the partition is not led by this broker in the shard's epoch.
-	errLost = errors.New("the coordinator's partition is not led here any more")
 )
 
 // Log is one partition of __consumer_offsets, led by this broker in one epoch. Only the

@@ -118,7 +118,12 @@ func TestALockOrderCycleFailsThoughNobodyBlocked(t *testing.T) {
 	s, rt := world(t, sched.Calm())
 	a, b, c := task.NewMutex(rt, "A"), task.NewMutex(rt, "B"), task.NewMutex(rt, "C")
 	pair := func(x, y *task.Mutex) func(*task.T) {
-		return func(*task.T) { x.Lock(); y.Lock(); y.Unlock(); x.Unlock() }
+		return func(*task.T) {
+			x.Lock()
+			y.Lock()
+			y.Unlock() //lint:ignore SA2001 the order is what is tested
+			x.Unlock()
+		}
 	}
 	spawn(rt, "one", func(t *task.T) {
 		pair(a, b)(t)
@@ -133,7 +138,12 @@ func TestALockOrderCycleFailsThoughNobodyBlocked(t *testing.T) {
 func TestTwoLocksOfOneClassAreACycle(t *testing.T) {
 	s, rt := world(t, sched.Calm())
 	a, b := task.NewMutex(rt, "log"), task.NewMutex(rt, "log")
-	spawn(rt, "both", func(*task.T) { a.Lock(); b.Lock(); b.Unlock(); a.Unlock() })
+	spawn(rt, "both", func(*task.T) {
+		a.Lock()
+		b.Lock()
+		b.Unlock() //lint:ignore SA2001 the order is what is tested
+		a.Unlock()
+	})
 	mustFail(t, s, sched.LockOrder, "locks log while it holds log")
 }
 
@@ -544,7 +554,7 @@ func TestDisturbancesHappenAtTheirRates(t *testing.T) {
 		for range 2000 {
 			inside = true
 			mu.Lock()
-			mu.Unlock()
+			mu.Unlock() //lint:ignore SA2001 what happens before the lock is what is tested
 			inside = false
 			until := t.Now() + 1e7
 			if t.Park(until) == task.Woken {

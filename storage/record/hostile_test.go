@@ -78,7 +78,7 @@ func TestLyingLengthsAreRefused(t *testing.T) {
 		if _, err := record.ValidateProduce(batch, anyLimits(), nil); !errors.Is(err, record.ErrInvalid) {
 			t.Errorf("%s: %v", name, err)
 		}
-		if it := record.NewRecords(batch, nil, 0); it.Next() && it.Next() || it.Err() == nil {
+		if it := record.NewRecords(batch, nil, 0); count(it) > 1 || it.Err() == nil {
 			t.Errorf("%s: reads without error", name)
 		}
 		for _, codec := range codecs[1:4] {
@@ -255,4 +255,12 @@ func TestADecompressorSurvivesWhatItRefused(t *testing.T) {
 			t.Fatalf("%v after a bad batch: %v", codec, err)
 		}
 	}
+}
+
+// count is how many records can be read.
+func count(it *record.Records) (n int) {
+	for it.Next() {
+		n++
+	}
+	return n
 }
