@@ -259,7 +259,7 @@ func (d *Dir) Create(t *task.T, topic string, id [16]byte, partition int32, cfg 
 	if err := d.makeLog(t, l); err != nil {
 		return nil, d.fault(t, err)
 	}
-	return l, d.add(l)
+	return l, d.add(t, l)
 }
 
 // makeLog makes the directory of a new log and its first segment.
@@ -271,11 +271,12 @@ func (d *Dir) makeLog(t *task.T, l *Log) error {
 		return err
 	}
 	p := loading{l: l} // not clean: load syncs the names in the directory
-	if err := p.load(t); err != nil {
-		return err
+	err := p.load(t)
+	if err == nil {
+		err = d.env.Disk.SyncDir(t, d.path)
 	}
-	if err := d.env.Disk.SyncDir(t, d.path); err != nil {
-		return err
+	if err != nil {
+		return errors.Join(err, p.close(t))
 	}
 	l.mu.Lock()
 	l.unclean, l.namesDirty = false, false
@@ -293,14 +294,18 @@ func (d *Dir) fault(t *task.T, err error) error {
 	return d.Err()
 }
 
-func (d *Dir) add(l *Log) error {
+// add lists the log, or closes it if there is one of its name.
+func (d *Dir) add(t *task.T, l *Log) error {
 	d.mu.Lock()
-	defer d.mu.Unlock()
-	if _, exists := d.logs[l.Name()]; exists {
-		return fmt.Errorf("%w: %s in %s", ErrExists, l.Name(), d.path)
+	_, exists := d.logs[l.Name()]
+	if !exists {
+		d.logs[l.Name()] = l
+		d.stale[l.Name()] = true
 	}
-	d.logs[l.Name()] = l
-	d.stale[l.Name()] = true
+	d.mu.Unlock()
+	if exists {
+		return errors.Join(fmt.Errorf("%w: %s in %s", ErrExists, l.Name(), d.path), l.closeSegments(t))
+	}
 	return nil
 }
 
@@ -325,7 +330,7 @@ func (d *Dir) Open(t *task.T, topic string, id [16]byte, partition int32, cfg Co
 		return nil, d.fault(t, err)
 	}
 	err := d.loadLog(t, l, nil)
-	if aerr := d.add(l); aerr != nil {
+	if aerr := d.add(t, l); aerr != nil {
 		return nil, aerr
 	}
 	return l, err

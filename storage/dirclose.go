@@ -129,7 +129,7 @@ func (d *Dir) release(t *task.T) error {
 			first = err
 		}
 	}
-	return errors.Join(first, d.lock.Close(t))
+	return errors.Join(first, d.files.close(t), d.lock.Close(t))
 }
 
 // errAlone is what is wrong with the log, its directory aside.

@@ -28,10 +28,13 @@ func (d *Dir) Load(t *task.T, cfgOf func(topic string, id [16]byte) Config, prog
 	}
 	group.Wait(t)
 	if r.err != nil {
+		for _, l := range logs {
+			r.err = errors.Join(r.err, l.closeSegments(t)) // those that were loaded before the failure
+		}
 		return nil, d.fault(t, r.err)
 	}
 	for _, l := range logs {
-		if err := d.add(l); err != nil {
+		if err := d.add(t, l); err != nil {
 			return nil, err
 		}
 	}
@@ -143,11 +146,7 @@ func (d *Dir) loadLog(t *task.T, l *Log, onSegment func()) error {
 	if err == nil {
 		return nil
 	}
-	for _, s := range p.segs {
-		if cerr := s.close(t); cerr != nil {
-			err = errors.Join(err, cerr)
-		}
-	}
+	err = errors.Join(err, p.close(t))
 	if errors.Is(err, ErrCorrupt) {
 		l.observe(Event{Kind: LogCorrupt, From: p.end, Offset: p.checkpoint, Err: err})
 		l.mu.Lock()

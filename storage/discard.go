@@ -15,14 +15,9 @@ import (
 // name is another file, and leaves the unlinking to housekeeping. With cut the .log is
 // emptied first, which ends the connections that are sending it.
 func (l *Log) discard(t *task.T, s *segment, cut bool) error {
+	s.unpin(t)
 	if cut {
-		f, err := s.files.acquire(t, &s.log)
-		if err != nil {
-			return err
-		}
-		err = f.Truncate(t, 0)
-		s.files.release(t, &s.log)
-		if err != nil {
+		if err := s.files.with(t, &s.log, func(f disk.File) error { return f.Truncate(t, 0) }); err != nil {
 			return err
 		}
 	}
@@ -31,7 +26,6 @@ func (l *Log) discard(t *task.T, s *segment, cut bool) error {
 			return err
 		}
 	}
-	s.unpin(t)
 	l.observe(Event{Kind: SegmentDeleted, Offset: s.base})
 	return nil
 }

@@ -14,10 +14,11 @@ type fileCache struct {
 	disk  disk.Disk
 	limit int
 
-	mu    task.Mutex
-	open  int        // descriptors in all
-	idle  fileHandle // ring of idle open handles, the one used last first
-	idles int        // in the ring
+	mu     task.Mutex
+	open   int        // descriptors in all
+	idle   fileHandle // ring of idle open handles, the one used last first
+	idles  int        // in the ring
+	closed bool
 }
 
 // fileHandle is one file, open or not. Its path changes when the file is renamed.
@@ -48,7 +49,7 @@ func (c *fileCache) acquire(t *task.T, h *fileHandle) (disk.File, error) {
 			c.mu.Unlock()
 			return f, nil
 		}
-		path, mode, dead := h.path, h.mode, h.dead
+		path, mode, dead := h.path, h.mode, h.dead || c.closed
 		c.mu.Unlock()
 		if dead {
 			return nil, ErrClosed
@@ -63,7 +64,7 @@ func (c *fileCache) acquire(t *task.T, h *fileHandle) (disk.File, error) {
 			}
 			return nil, err
 		}
-		if h.file != nil || h.dead || h.mode != mode {
+		if h.file != nil || h.dead || c.closed || h.mode != mode {
 			// Somebody else was faster, or the file ended meanwhile: look again.
 			c.mu.Unlock()
 			if err := f.Close(t); err != nil {
@@ -76,7 +77,9 @@ func (c *fileCache) acquire(t *task.T, h *fileHandle) (disk.File, error) {
 		c.open++
 		evicted := c.evict()
 		c.mu.Unlock()
-		return f, c.closeAll(t, evicted)
+		// The caller has its file, whatever becomes of others': see release.
+		_ = c.closeAll(t, evicted)
+		return f, nil
 	}
 }
 
@@ -89,7 +92,7 @@ func (c *fileCache) release(t *task.T, h *fileHandle) {
 	}
 	var closing []disk.File
 	if h.refs == 0 && h.file != nil {
-		if h.dead {
+		if h.dead || c.closed {
 			closing = append(closing, h.file)
 			h.file = nil
 			c.open--
@@ -120,6 +123,23 @@ func (c *fileCache) drop(t *task.T, h *fileHandle) error {
 	h.dead = true
 	var closing []disk.File
 	if h.refs == 0 && h.file != nil {
+		c.unlink(h)
+		closing = append(closing, h.file)
+		h.file = nil
+		c.open--
+	}
+	c.mu.Unlock()
+	return c.closeAll(t, closing)
+}
+
+// close closes all files that are idle, those of deleted segments among them, which no log
+// lists any more. One in use is closed by its last user, and nothing is opened again.
+func (c *fileCache) close(t *task.T) error {
+	c.mu.Lock()
+	c.closed = true
+	var closing []disk.File
+	for c.idles > 0 {
+		h := c.idle.next
 		c.unlink(h)
 		closing = append(closing, h.file)
 		h.file = nil

@@ -67,6 +67,15 @@ func (p *loading) load(t *task.T) error {
 	return p.serve(t, l)
 }
 
+// close gives the descriptors of a log back that could not be loaded.
+func (p *loading) close(t *task.T) error {
+	var err error
+	for _, s := range p.segs {
+		err = errors.Join(err, s.close(t))
+	}
+	return err
+}
+
 // clear finishes or undoes what was under way: deletions, compactions. It lists what is
 // left.
 func (p *loading) clear(t *task.T) ([]disk.Info, error) {

@@ -1,6 +1,7 @@
 package storage
 
 import (
+	"errors"
 	"fmt"
 
 	"seedlog/clock/task"
@@ -110,7 +111,10 @@ func (l *Log) newActive(t *task.T, base int64) (*segment, error) {
 	l.mu.Unlock()
 	s := newSegment(l.env.RT, &l.dir.files, l.path, base, &cfg)
 	s.createdMs = t.UnixMilli()
-	return s, s.activate(t, true)
+	if err := s.activate(t, true); err != nil {
+		return nil, errors.Join(err, s.close(t)) // nobody else knows it
+	}
+	return s, nil
 }
 
 // addSegment publishes a list with s at its end. Under mu.
