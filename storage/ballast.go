@@ -18,6 +18,11 @@ func (d *Dir) inflateBallast(t *task.T) error {
 		return nil
 	}
 	path := d.path + "/" + ballastFile
+	usage, err := d.env.Disk.Usage(t, d.path)
+	if err != nil {
+		return err
+	}
+	want = min(want, usage.Total/1024) // a small disk spares less
 	in, err := d.env.Disk.Stat(t, path)
 	if err != nil && !errors.Is(err, disk.ErrNotExist) {
 		return err
@@ -26,9 +31,8 @@ func (d *Dir) inflateBallast(t *task.T) error {
 		d.ballast = true
 		return nil
 	}
-	usage, err := d.env.Disk.Usage(t, d.path)
-	if err != nil || usage.Free < 4*want {
-		return err
+	if usage.Free < 4*want {
+		return nil
 	}
 	err = fillFile(t, d.env.Disk, path, want)
 	if errors.Is(err, disk.ErrNoSpace) {
@@ -63,9 +67,14 @@ func (d *Dir) ReleaseBallast(t *task.T) error {
 	if !had {
 		return nil
 	}
-	if err := d.env.Disk.Remove(t, d.path+"/"+ballastFile); err != nil {
+	path := d.path + "/" + ballastFile
+	in, err := d.env.Disk.Stat(t, path)
+	if err != nil {
 		return err
 	}
-	d.env.observe(Event{Kind: BallastReleased, Dir: d.path, Bytes: d.cfg.BallastBytes})
+	if err := d.env.Disk.Remove(t, path); err != nil {
+		return err
+	}
+	d.env.observe(Event{Kind: BallastReleased, Dir: d.path, Bytes: in.Size})
 	return nil
 }
