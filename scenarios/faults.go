@@ -240,7 +240,7 @@ func (p *plan) diskFull(rng *rand.Rand) (fired, effective bool) {
 	before := d.Count(simdisk.NoSpace).Effective
 	d.SetCapacity(d.Used() + rng.Int64N(8<<10))
 	p.after(drawn(rng, 500*time.Millisecond, 10*time.Second), func() {
-		d.SetCapacity(simdisk.DefaultCapacity)
+		d.SetCapacity(diskBytes)
 		p.r.count("disk-full", d.Count(simdisk.NoSpace).Effective > before)
 	})
 	return false, false

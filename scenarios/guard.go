@@ -69,8 +69,7 @@ func (g *guard) afterBoot() {
 	g.pending = false
 	for _, path := range g.Dirs() {
 		if rec, ok := g.expected[path]; ok {
-			p, _ := g.Parse(path)
-			g.r.verdict.Merge(rec.CheckRecovered(p))
+			g.r.verdict.Merge(rec.CheckRecovered(g.ParseLogs(path)))
 		}
 	}
 }

@@ -71,9 +71,19 @@ func parent(path string) string { return path[:strings.LastIndexByte(path, '/')]
 
 // Parse parses a partition directory as it is on the disk now.
 func (j *Judge) Parse(path string) (*store.Partition, checker.Verdict) {
+	return j.parse(path, func(string) bool { return true })
+}
+
+// ParseLogs is Parse without the derived files, of which an index in use may be large.
+func (j *Judge) ParseLogs(path string) *store.Partition {
+	p, _ := j.parse(path, func(name string) bool { return strings.HasSuffix(name, ".log") })
+	return p
+}
+
+func (j *Judge) parse(path string, wanted func(name string) bool) (*store.Partition, checker.Verdict) {
 	var files []store.File
 	for _, info := range j.Files.List(path) {
-		if info.Dir {
+		if info.Dir || !wanted(info.Name) {
 			continue
 		}
 		if b, ok := j.Files.ReadFile(path + "/" + info.Name); ok {
@@ -103,8 +113,7 @@ func (j *Judge) offsets(path string) map[string]int64 {
 func (j *Judge) Recovered(path string) store.Recovered {
 	_, clean := j.Files.ReadFile(parent(path) + "/.kafka_cleanshutdown")
 	// What a crash may do to derived files is the broker's to mend: no verdict here.
-	p, _ := j.Parse(path)
-	return p.Recover(j.offsets(parent(path) + "/recovery-point-offset-checkpoint")[base(path)], clean)
+	return j.ParseLogs(path).Recover(j.offsets(parent(path) + "/recovery-point-offset-checkpoint")[base(path)], clean)
 }
 
 // Verdict judges directories and history of a broker that stopped cleanly.

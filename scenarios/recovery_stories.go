@@ -220,7 +220,7 @@ func diskFull(r *Run) {
 		s.wait(5 * time.Second)
 		s.must(d.Used() < used-900_000, "S11", "deleting a topic of a megabyte brought the disk from %d to %d bytes", used, d.Used())
 		// With room again a restart brings everything back.
-		d.SetCapacity(simdisk.DefaultCapacity)
+		d.SetCapacity(diskBytes)
 		if s.crash(false) {
 			s.fill(s.topic("small", 1), 2)
 		}

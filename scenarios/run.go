@@ -139,8 +139,12 @@ func (r *Run) over() bool { return r.World.Failure() != nil || r.Rec.Failed() }
 // Set sets a broker property before Boot.
 func (r *Run) Set(name, value string) { r.props[name] = value }
 
+// diskBytes is how large a broker's disk is.
+const diskBytes = 1 << 30
+
 // AddBroker adds the machine that the broker runs on.
 func (r *Run) AddBroker(dc simdisk.Config, cp sched.ClockParams) {
+	dc.Capacity = diskBytes
 	r.Broker = r.World.AddMachine("broker", dc, cp)
 	r.guard = newGuard(r)
 }

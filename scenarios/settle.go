@@ -7,7 +7,6 @@ import (
 	"seedlog/clock/task"
 	"seedlog/scenarios/client"
 	"seedlog/sim/sched"
-	"seedlog/sim/simdisk"
 	"seedlog/sim/simnet"
 )
 
@@ -79,7 +78,7 @@ func (r *Run) heal() {
 	r.World.Net.SetConfig(simnet.Calm())
 	r.World.Sched.SetConfig(sched.Calm())
 	r.Broker.Disk.CalmDown()
-	r.Broker.Disk.SetCapacity(simdisk.DefaultCapacity)
+	r.Broker.Disk.SetCapacity(diskBytes)
 	r.Broker.Resume()
 }
 
