@@ -15,7 +15,7 @@ import (
 // check reads segment i batch by batch: size within the file, CRC right, offsets ascending
 // without leaving the segment's range. It rebuilds the indexes and confirms the epochs. The
 // first bad batch at or above the recovery point is where the log ends, whatever follows:
-// what was never synced may have holes anywhere.
+// what was never synced may have holes anywhere. What it keeps from there on it writes anew.
 func (p *loading) check(t *task.T, i int) error {
 	s := p.segs[i]
 	if i > 0 && s.base != p.end {
@@ -29,6 +29,7 @@ func (p *loading) check(t *task.T, i int) error {
 	s.offsets.loaded, s.times.loaded, s.maxKnown, s.txns.loaded = true, true, true, true
 	s.sinceIndex = 0
 	good := int64(0)
+	var w rewriter
 	bad := s.walk(t, 0, s.size.Load(), replayChunk*4, func(sc *scanner, b *batch) (bool, error) {
 		if err := sc.check(t, b); err != nil {
 			return false, err
@@ -37,11 +38,19 @@ func (p *loading) check(t *task.T, i int) error {
 			return false, fmt.Errorf("%w at position %d: offsets [%d, %d], expected %d or above in segment %d",
 				errBadBatch, b.pos, b.BaseOffset, b.LastOffset(), p.end, s.base)
 		}
+		if b.NextOffset() > p.checkpoint {
+			if err := w.add(t, sc, b); err != nil {
+				return false, err
+			}
+		}
 		s.note(b, p.l.cfg.IndexIntervalBytes)
 		p.epochs.Confirm(b.LeaderEpoch, b.BaseOffset)
 		p.end, good = b.NextOffset(), b.end()
 		return true, nil
 	})
+	if err := s.files.with(t, &s.log, func(f disk.File) error { return w.flush(t, f) }); err != nil {
+		return err
+	}
 	p.checked += good
 	if bad != nil && !errors.Is(bad, errBadBatch) {
 		return bad
