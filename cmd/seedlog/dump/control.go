@@ -25,7 +25,7 @@ func control(r *record.Record) string {
 	}
 	switch v := v.(type) {
 	case record.LeaderChangeValue:
-		return "LeaderChange " + toJSON(leaderChange(v))
+		return "LeaderChange: " + toJSON(leaderChange(v))
 	case record.SnapshotHeaderValue:
 		return "SnapshotHeader " + toJSON(v)
 	case record.SnapshotFooterValue:

@@ -1,0 +1,162 @@
+// Command franz is the interop client on franz-go; it also makes topics and asks for commits on the harness's behalf.
+package main
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kadm"
+	"github.com/twmb/franz-go/pkg/kgo"
+
+	"seedlog-interop/gen"
+)
+
+const limit = 2 * time.Minute
+
+func main() {
+	a := gen.Parse()
+	ctx, cancel := context.WithTimeout(context.Background(), limit)
+	defer cancel()
+	switch a.Verb {
+	case "write":
+		for k, codec := range a.Codecs {
+			gen.Fatal(write(ctx, a, k, codec))
+		}
+		gen.Report("github.com/twmb/franz-go", a.N)
+	case "read":
+		gen.Fatal(read(ctx, a))
+		gen.Report("github.com/twmb/franz-go", a.N)
+	case "create":
+		gen.Fatal(create(ctx, a))
+	case "committed":
+		gen.Fatal(committed(ctx, a))
+	default:
+		gen.Fatal(fmt.Errorf("unknown verb %q", a.Verb))
+	}
+}
+
+func codecOf(name string) kgo.CompressionCodec {
+	switch name {
+	case "gzip":
+		return kgo.GzipCompression()
+	case "snappy":
+		return kgo.SnappyCompression()
+	case "lz4":
+		return kgo.Lz4Compression()
+	case "zstd":
+		return kgo.ZstdCompression()
+	}
+	return kgo.NoCompression()
+}
+
+func write(ctx context.Context, a gen.Args, k int, codec string) error {
+	cl, err := kgo.NewClient(kgo.SeedBrokers(a.Broker), kgo.ProducerBatchCompression(codecOf(codec)))
+	if err != nil {
+		return err
+	}
+	defer cl.Close()
+	from, to := a.Run(k)
+	failed := make(chan error, 1)
+	for i := from; i < to; i++ {
+		r := gen.Make(i, a.Seed, "full")
+		rec := &kgo.Record{Topic: a.Topic, Key: r.Key, Value: r.Value, Timestamp: time.UnixMilli(r.Timestamp)}
+		for _, h := range r.Headers {
+			rec.Headers = append(rec.Headers, kgo.RecordHeader{Key: h.Key, Value: h.Value})
+		}
+		cl.Produce(ctx, rec, func(_ *kgo.Record, err error) {
+			if err != nil {
+				select {
+				case failed <- err:
+				default:
+				}
+			}
+		})
+	}
+	if err := cl.Flush(ctx); err != nil {
+		return err
+	}
+	select {
+	case err := <-failed:
+		return err
+	default:
+		return nil
+	}
+}
+
+func read(ctx context.Context, a gen.Args) error {
+	cl, err := kgo.NewClient(kgo.SeedBrokers(a.Broker), kgo.ConsumerGroup(a.Group), kgo.ConsumeTopics(a.Topic),
+		kgo.ConsumeResetOffset(kgo.NewOffset().AtStart()), kgo.DisableAutoCommit())
+	if err != nil {
+		return err
+	}
+	defer cl.Close()
+	check := gen.NewChecker(a.N, a.Seed, a.Profile)
+	for !check.Done() {
+		fetches := cl.PollFetches(ctx)
+		if err := fetches.Err(); err != nil {
+			return fmt.Errorf("after %d records: %w", check.Count, err)
+		}
+		for _, r := range fetches.Records() {
+			if err := check.Add(got(r)); err != nil {
+				return err
+			}
+		}
+	}
+	return cl.CommitUncommittedOffsets(ctx)
+}
+
+func got(r *kgo.Record) gen.Got {
+	g := gen.Got{Partition: int(r.Partition), Offset: r.Offset}
+	g.Key, g.Value, g.Timestamp = r.Key, r.Value, r.Timestamp.UnixMilli()
+	for _, h := range r.Headers {
+		g.Headers = append(g.Headers, gen.Header{Key: h.Key, Value: h.Value})
+	}
+	return g
+}
+
+func admin(a gen.Args) (*kadm.Client, error) {
+	cl, err := kgo.NewClient(kgo.SeedBrokers(a.Broker))
+	if err != nil {
+		return nil, err
+	}
+	return kadm.NewClient(cl), nil
+}
+
+// create makes a topic of N partitions. The records' timestamps lie years back, so nothing but
+// -1 keeps them from retention.
+func create(ctx context.Context, a gen.Args) error {
+	adm, err := admin(a)
+	if err != nil {
+		return err
+	}
+	defer adm.Close()
+	forever := "-1"
+	_, err = adm.CreateTopic(ctx, int32(a.N), 1, map[string]*string{"retention.ms": &forever}, a.Topic)
+	return err
+}
+
+// committed succeeds when the group has committed N records of the topic over all partitions.
+func committed(ctx context.Context, a gen.Args) error {
+	adm, err := admin(a)
+	if err != nil {
+		return err
+	}
+	defer adm.Close()
+	offsets, err := adm.FetchOffsets(ctx, a.Group)
+	if err != nil {
+		return err
+	}
+	sum := int64(0)
+	offsets.Each(func(o kadm.OffsetResponse) {
+		if o.Topic == a.Topic && o.Err == nil {
+			sum += o.At
+		}
+	})
+	if sum != int64(a.N) {
+		return fmt.Errorf("group %s committed %d records of %s, want %d", a.Group, sum, a.Topic, a.N)
+	}
+	fmt.Fprintln(os.Stderr, "committed", sum)
+	return nil
+}

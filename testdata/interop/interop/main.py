@@ -1,0 +1,109 @@
+"""Runs the interop clients and tools, prints the table, and says by its exit code whether all is well."""
+
+import argparse
+import sys
+import tempfile
+import time
+import traceback
+
+import clients
+import dumps
+import report
+import tools
+from world import Broker, Failure, Refused, need
+
+RECORDS = 100000
+
+
+def say(line):
+    print(f"-- {line}", flush=True)
+
+
+def arguments():
+    p = argparse.ArgumentParser(prog="run", description=__doc__)
+    p.add_argument("--only", default="", help="names of clients, or of the parts kafka-tools, kafka-dump-log and kafka-written; separated by commas")
+    p.add_argument("--records", type=int, default=RECORDS)
+    p.add_argument("--write-docs", action="store_true", help="write docs/compatibility.md")
+    p.add_argument("--write-golden", action="store_true", help="let Apache Kafka write testdata/kafka-written anew")
+    return p.parse_args()
+
+
+def check(name, work):
+    """A check that is no client: its line and its verdict."""
+    began, verdict = time.monotonic(), "ok"
+    try:
+        work()
+    except Refused as e:
+        verdict = f"REFUSED: {e}"
+    except Failure as e:
+        verdict = f"FAILED: {e}"
+    except Exception:  # a harness that breaks is red, and the rest still runs
+        verdict = f"FAILED: {traceback.format_exc(limit=3)}"
+    seconds = time.monotonic() - began
+    say(f"{name}: {verdict} ({seconds:.1f} s)")
+    return report.Check(name, seconds, verdict)
+
+
+def broker_in(directory):
+    return Broker(directory).start()
+
+
+def run_tools(broker):
+    need("java", "java")
+    return [check(name, work) for name, work in tools.checks(broker)]
+
+
+def run_dumps():
+    def with_java(work):
+        need("java", "java")
+        work()
+
+    return [
+        check("kafka-dump-log after a clean stop", lambda: with_java(lambda: dumps.clean_stop(broker_in))),
+        check("kafka-dump-log after kill -9 under a writer", lambda: with_java(lambda: dumps.killed(broker_in))),
+    ]
+
+
+def run_written():
+    def work():
+        dumps.golden_check(dumps.GOLDEN)
+        need("java", "java")
+        dumps.kafka_written()
+
+    return [check("seedlog log dump of Kafka's directories", work)]
+
+
+def main():
+    args = arguments()
+    if args.write_golden:
+        dumps.write_golden()
+    only = [name for name in args.only.split(",") if name]
+    ring = clients.everyone()
+    parts = {"kafka-tools", "kafka-dump-log", "kafka-written"}
+    unknown = set(only) - parts - {c.name for c in ring}
+    if unknown:
+        sys.exit(f"no such client or part: {sorted(unknown)}; there are {sorted(parts)} and {[c.name for c in ring]}")
+    wanted = lambda name: not only or name in only
+    rows, checks = [], []
+    with tempfile.TemporaryDirectory(prefix="seedlog-interop-") as tmp:
+        broker = broker_in(tmp)
+        try:
+            rows = clients.run_clients(broker, [c for c in ring if wanted(c.name)], args.records, say)
+            if wanted("kafka-tools"):
+                checks += run_tools(broker)
+            checks.append(check("the broker lives, and stops cleanly", broker.stop))
+        finally:
+            if any(r.verdict.startswith("FAILED") for r in rows + checks):
+                print("\n".join(broker.log_tail()), file=sys.stderr)
+            broker.end()
+    if wanted("kafka-dump-log"):
+        checks += run_dumps()
+    if wanted("kafka-written"):
+        checks += run_written()
+    report.table(rows, checks)
+    if args.write_docs:
+        report.write_docs(rows, checks, args.records)
+    return 1 if any(r.verdict.startswith("FAILED") for r in rows + checks) else 0
+
+
+sys.exit(main())

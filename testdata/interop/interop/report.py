@@ -1,0 +1,74 @@
+"""The table, printed and as docs/compatibility.md."""
+
+from collections import namedtuple
+from xml.etree import ElementTree
+
+from world import HERE
+
+DOCS = HERE.parent.parent / "docs" / "compatibility.md"
+Check = namedtuple("Check", "name seconds verdict")
+COLUMNS = ("client", "version", "wrote", "read", "also read", "seconds", "verdict")
+
+
+def table(rows, checks):
+    lines = [COLUMNS] + [(r.client.name, r.client.version, r.wrote, r.read, r.crossed, f"{r.seconds:.1f}", r.verdict) for r in rows]
+    lines += [(c.name, "", "", "", "", f"{c.seconds:.1f}", c.verdict) for c in checks]
+    widths = [max(len(str(l[k])) for l in lines if k or l[1]) for k in range(len(COLUMNS) - 1)]
+    print()
+    for line in lines:
+        print("  ".join(str(v).ljust(w) for v, w in zip(line, widths)) + "  " + str(line[-1]).replace("\n", " "))
+    failed = sum(r.verdict.startswith("FAILED") for r in rows + checks)
+    refused = sum(r.verdict.startswith("REFUSED") for r in rows + checks)
+    print(f"\n{len(rows) + len(checks) - failed - refused} passed, {failed} failed, {refused} skipped", flush=True)
+
+
+def kafka_version():
+    pom = ElementTree.parse(HERE / "java" / "pom.xml")
+    return pom.find(".//{http://maven.apache.org/POM/4.0.0}kafka.version").text
+
+
+def verdict_of(row):
+    return row.verdict.split(":")[0].lower() if row.verdict.startswith("REFUSED") else row.verdict
+
+
+def write_docs(rows, checks, n):
+    lines = [
+        "# Compatibility",
+        "",
+        "Written by `testdata/interop/run --write-docs`; how it works is in [its page](../testdata/interop/README.md).",
+        "",
+        "## Clients",
+        "",
+        f"Each wrote {n:,} records of 0 to 20,000 bytes into four partitions, with keys, headers, null and empty values and",
+        "timestamps of its own (kcat: one header, null values), a fifth of them with each codec (kcat: all with one); read them all back",
+        "equal, in order and without a gap, as a member of a consumer group whose commit was checked from outside; and read in another",
+        "group what the client in the column *also read* had written.",
+        "",
+        "| client | version | codecs | wrote | read | also read | result |",
+        "|---|---|---|---|---|---|---|",
+    ]
+    notes = []
+    for r in rows:
+        mark = ""
+        if r.client.note:
+            notes.append(f"{len(notes) + 1}. {r.client.name}: {r.client.note}.")
+            mark = f" ({len(notes)})"
+        wrote, read = (f"{v:,}" if isinstance(v, int) else v for v in (r.wrote, r.read))
+        lines.append(f"| {r.client.name} | {r.client.version} | {', '.join(r.client.codecs)} | {wrote} | {read} | {r.crossed} | {verdict_of(r)}{mark} |")
+    lines += ["", *notes, ""] if notes else [""]
+    lines += [
+        f"## Kafka's tools, {kafka_version()}",
+        "",
+        "Each ended with 0 and printed the numbers that the run expected.",
+        "",
+        "| tool | result |",
+        "|---|---|",
+        *[f"| {c.name} | {verdict_of(c)} |" for c in checks],
+        "",
+        "*kafka-dump-log* ran with `--deep-iteration`, `--index-sanity-check` and `--verify-index-only` over every partition of the",
+        "topic, with `--cluster-metadata-decoder` over `__cluster_metadata-0` and with `--offsets-decoder` over `__consumer_offsets`.",
+        "Under kill -9, an idempotent writer went on after the restart and every record was there once. The directories of Kafka's are",
+        "those in `testdata/kafka-written` and one that its broker wrote in the run; `seedlog log dump` prints them line by line as",
+        "Kafka's tool does.",
+    ]
+    DOCS.write_text("\n".join(lines) + "\n")
