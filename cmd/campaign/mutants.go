@@ -2,6 +2,7 @@ package main
 
 import (
 	"encoding/json"
+	"errors"
 	"flag"
 	"fmt"
 	"hash/fnv"
@@ -11,6 +12,7 @@ import (
 	"runtime"
 	"slices"
 	"strings"
+	"text/tabwriter"
 	"time"
 )
 
@@ -39,29 +41,34 @@ func mutantsCommand(args []string) error {
 			list = append(list, m)
 		}
 	}
-	chosen := choose(list, *pick, *salt)
+	root, err := os.Getwd()
+	if err != nil {
+		return err
+	}
 	tmp, err := os.MkdirTemp("", "seedlog-mutants")
 	if err != nil {
 		return err
 	}
 	defer os.RemoveAll(tmp)
-	survived := 0
-	for _, m := range list {
-		binary, err := m.build(tmp)
+	began := time.Now()
+	if err := compileAll(root, tmp, list); err != nil {
+		return err
+	}
+	fmt.Printf("%d mutants apply and compile (%.0f s)\n", len(list), time.Since(began).Seconds())
+	if *compileOnly {
+		return nil
+	}
+	chosen := choose(list, *pick, *salt)
+	var hunts []*hunt
+	for _, m := range chosen {
+		h, err := m.hunt(root, tmp, time.Duration(*budget*float64(time.Second)))
 		if err != nil {
 			return err
 		}
-		if *compileOnly || !slices.Contains(chosen, m) {
-			fmt.Printf("%-36s applies and compiles\n", m.Name)
-		} else if !m.hunt(binary, time.Duration(*budget*float64(time.Second))) {
-			survived++
-		}
-		os.Remove(binary)
+		fmt.Println(h.line())
+		hunts = append(hunts, h)
 	}
-	if survived > 0 {
-		return fmt.Errorf("%d of %d mutants survived", survived, len(chosen))
-	}
-	return nil
+	return printHunts(os.Stdout, hunts)
 }
 
 // choose picks n mutants by a hash of their name and the salt; all of them for n = 0.
@@ -84,94 +91,179 @@ func choose(list []*mutant, n int, salt string) []*mutant {
 	return out[:n]
 }
 
-// build compiles this command with the mutant in place.
-func (m *mutant) build(tmp string) (string, error) {
-	root, err := os.Getwd()
-	if err != nil {
-		return "", err
-	}
-	files, err := m.apply(root)
-	if err != nil {
-		return "", err
-	}
-	overlay := struct{ Replace map[string]string }{map[string]string{}}
-	for path, b := range files {
-		copy := filepath.Join(tmp, m.Name+"-"+strings.ReplaceAll(path, "/", "-"))
-		if err := os.WriteFile(copy, b, 0o644); err != nil {
-			return "", err
+// compileAll applies every mutant and compiles the packages it touches. Mutants of different
+// files share one go build; where that fails, each is tried by itself, to name it.
+func compileAll(root, tmp string, list []*mutant) error {
+	var batches [][]*mutant
+	for _, m := range list {
+		if _, err := m.apply(root); err != nil {
+			return err
 		}
-		overlay.Replace[filepath.Join(root, path)] = copy
+		i := slices.IndexFunc(batches, func(b []*mutant) bool { return !slices.ContainsFunc(b, m.overlaps) })
+		if i < 0 {
+			i = len(batches)
+			batches = append(batches, nil)
+		}
+		batches[i] = append(batches[i], m)
+	}
+	var failures []error
+	for i, b := range batches {
+		out, err := compile(root, tmp, fmt.Sprintf("batch%d", i), b, packages(b)...)
+		if err == nil {
+			continue
+		}
+		for _, m := range b {
+			if len(b) > 1 {
+				out, err = compile(root, tmp, m.Name, []*mutant{m}, packages([]*mutant{m})...)
+			}
+			if err != nil {
+				failures = append(failures, fmt.Errorf("%s does not compile: %s", m.Name, out))
+			}
+		}
+	}
+	return errors.Join(failures...)
+}
+
+// overlaps reports whether two mutants change the same file.
+func (m *mutant) overlaps(o *mutant) bool {
+	return slices.ContainsFunc(m.files, func(f filePatch) bool {
+		return slices.ContainsFunc(o.files, func(g filePatch) bool { return f.path == g.path })
+	})
+}
+
+// packages are the directories that the mutants change, as the go command names them.
+func packages(list []*mutant) (dirs []string) {
+	for _, m := range list {
+		for _, f := range m.files {
+			if dir := "./" + filepath.Dir(f.path); !slices.Contains(dirs, dir) {
+				dirs = append(dirs, dir)
+			}
+		}
+	}
+	return dirs
+}
+
+// compile runs go build with the mutants in place.
+func compile(root, tmp, name string, list []*mutant, args ...string) (output []byte, err error) {
+	overlay := struct{ Replace map[string]string }{map[string]string{}}
+	for _, m := range list {
+		files, err := m.apply(root)
+		if err != nil {
+			return nil, err
+		}
+		for path, b := range files {
+			patched := filepath.Join(tmp, name+"-"+strings.ReplaceAll(path, "/", "-"))
+			if err := os.WriteFile(patched, b, 0o644); err != nil {
+				return nil, err
+			}
+			overlay.Replace[filepath.Join(root, path)] = patched
+		}
 	}
 	b, err := json.Marshal(overlay)
 	if err != nil {
-		return "", err
+		return nil, err
 	}
-	file := filepath.Join(tmp, m.Name+".json")
+	file := filepath.Join(tmp, name+".json")
 	if err := os.WriteFile(file, b, 0o644); err != nil {
-		return "", err
+		return nil, err
 	}
+	cmd := exec.Command("go", append([]string{"build", "-overlay", file}, args...)...)
+	cmd.Dir = root
+	return cmd.CombinedOutput()
+}
+
+// hunt is what came of one mutant.
+type hunt struct {
+	m      *mutant
+	caught *outcome
+	by     string
+	seeds  int
+	spent  time.Duration
+	other  map[string]int // what else was found, with how many seeds
+}
+
+// hunt builds this command with the mutant in place and runs seeds until it is caught or the
+// budget is spent.
+func (m *mutant) hunt(root, tmp string, budget time.Duration) (*hunt, error) {
 	binary := filepath.Join(tmp, m.Name)
-	out, err := exec.Command("go", "build", "-overlay", file, "-o", binary, "./cmd/campaign").CombinedOutput()
-	if err != nil {
-		return "", fmt.Errorf("%s does not compile: %s", m.Name, out)
+	if out, err := compile(root, tmp, m.Name, []*mutant{m}, "-o", binary, "./cmd/campaign"); err != nil {
+		return nil, fmt.Errorf("%s does not compile: %s", m.Name, out)
 	}
-	return binary, nil
-}
-
-// hunt runs seeds until the mutant is caught or the budget is spent, and prints which.
-func (m *mutant) hunt(binary string, budget time.Duration) bool {
-	names := append(slices.Clone(m.Scenarios), "")
-	var spent time.Duration
-	other := make(map[string]int)
-	var caught *outcome
-	seeds := 0
-	for round := uint64(1); caught == nil && spent < budget; round++ {
-		// Named scenarios have little to draw: a few seeds of each, then the swarm.
-		if round == 2 {
-			names = []string{""}
-		}
-		for _, scenario := range names {
-			n := uint64(4)
-			if scenario == "" {
-				n = 40
-			}
-			make := func() *worker {
-				return &worker{binary: binary, args: []string{"-scenario", scenario}, env: []string{"GOMAXPROCS=1"}}
-			}
-			err := each(runtime.NumCPU(), make, count((round-1)*n+1, round*n), func(o *outcome) bool {
-				seeds++
-				spent += o.CPU
-				switch {
-				case o.OK:
-				case m.named(o):
-					caught = o
-				default:
-					other[o.Found]++
-				}
-				return caught == nil && spent < budget
-			})
-			if err != nil {
-				fmt.Printf("%-36s ERROR %v\n", m.Name, err)
-				return false
-			}
-			if caught != nil || spent >= budget {
-				break
-			}
+	defer os.Remove(binary)
+	h := &hunt{m: m, other: make(map[string]int)}
+	// Named scenarios have little to draw: a few seeds of each, then the swarm.
+	for _, scenario := range m.Scenarios {
+		if err := h.seedsOf(binary, scenario, 1, 3, budget); err != nil {
+			return nil, err
 		}
 	}
-	if caught != nil {
-		caught.Found = m.name(caught)
-		fmt.Printf("%-36s caught by %-10s after %4d seeds, %5.1f core-seconds: %s\n", m.Name, caught.Found, seeds, spent.Seconds(), caught.Line)
-		return true
+	for lo := uint64(1); h.caught == nil && h.spent < budget; lo += 50 {
+		if err := h.seedsOf(binary, "", lo, lo+49, budget); err != nil {
+			return nil, err
+		}
 	}
-	fmt.Printf("%-36s SURVIVED %d seeds, %.1f core-seconds (expected %v; other findings %v)\n", m.Name, seeds, spent.Seconds(), m.Expect, other)
-	return false
+	return h, nil
 }
 
-// named reports whether an invariant that was expected caught it.
-func (m *mutant) named(o *outcome) bool { return m.name(o) != "" }
+func (h *hunt) seedsOf(binary, scenario string, lo, hi uint64, budget time.Duration) error {
+	if h.caught != nil || h.spent >= budget {
+		return nil
+	}
+	make := func() *worker {
+		return &worker{binary: binary, args: []string{"-scenario", scenario}, env: []string{"GOMAXPROCS=1"}}
+	}
+	return each(runtime.NumCPU(), make, count(lo, hi), func(o *outcome) bool {
+		h.seeds++
+		h.spent += o.CPU
+		if by := h.m.name(o); by != "" {
+			h.caught, h.by = o, by
+		} else if !o.OK {
+			h.other[o.Found]++
+		}
+		return h.caught == nil && h.spent < budget
+	})
+}
 
+func (h *hunt) line() string {
+	if h.caught != nil {
+		return fmt.Sprintf("%s: caught by %s: %s", h.m.Name, h.by, h.caught.Line)
+	}
+	return fmt.Sprintf("%s: SURVIVED, expected %v, other findings %v", h.m.Name, h.m.Expect, h.other)
+}
+
+// printHunts ends a campaign of mutants with a table.
+func printHunts(out *os.File, hunts []*hunt) error {
+	survived := 0
+	w := tabwriter.NewWriter(out, 0, 8, 2, ' ', 0)
+	fmt.Fprintf(w, "mutant\tcaught by\tscenario\tseed\tseeds run\tcore-seconds\n")
+	for _, h := range hunts {
+		if h.caught == nil {
+			survived++
+			fmt.Fprintf(w, "%s\tSURVIVED\t\t\t%d\t%.1f\n", h.m.Name, h.seeds, h.spent.Seconds())
+			continue
+		}
+		fmt.Fprintf(w, "%s\t%s\t%s\t%d\t%d\t%.1f\n", h.m.Name, h.by, h.caught.scenario(), h.caught.Seed, h.seeds, h.spent.Seconds())
+	}
+	w.Flush()
+	if survived > 0 {
+		return fmt.Errorf("%d of %d mutants survived", survived, len(hunts))
+	}
+	return nil
+}
+
+// scenario is the name in the outcome's line.
+func (o *outcome) scenario() string {
+	_, after, _ := strings.Cut(o.Line, "scenario=")
+	name, _, _ := strings.Cut(after, " ")
+	return name
+}
+
+// name is the expected invariant that the outcome reports, or "". What a run says that ended
+// by a panic or a deadlock does not count.
 func (m *mutant) name(o *outcome) string {
+	if o.Kind != "" {
+		return ""
+	}
 	for _, v := range o.All {
 		if slices.Contains(m.Expect, v) {
 			return v
