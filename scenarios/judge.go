@@ -113,7 +113,9 @@ func (j *Judge) offsets(path string) map[string]int64 {
 func (j *Judge) Recovered(path string) store.Recovered {
 	_, clean := j.Files.ReadFile(parent(path) + "/.kafka_cleanshutdown")
 	// What a crash may do to derived files is the broker's to mend: no verdict here.
-	return j.ParseLogs(path).Recover(j.offsets(parent(path) + "/recovery-point-offset-checkpoint")[base(path)], clean)
+	point := j.offsets(parent(path) + "/recovery-point-offset-checkpoint")[base(path)]
+	start := j.offsets(parent(path) + "/log-start-offset-checkpoint")[base(path)]
+	return j.ParseLogs(path).Recover(point, start, clean)
 }
 
 // Verdict judges directories and history of a broker that stopped cleanly.

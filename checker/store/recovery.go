@@ -19,15 +19,22 @@ type Recovered struct {
 
 // Recover tells what a recovery from the recovery point must find: everything below it is
 // known to be synced; above it the log is cut at the first bad batch, whatever follows. A
-// log whose clean marker is valid must come back whole.
-func (p *Partition) Recover(recoveryPoint int64, clean bool) Recovered {
+// log whose clean marker is valid must come back whole. Segments that lie below the log start
+// were deleted: a power loss may have brought some of them back and not others, which says
+// nothing. A log that ends below its start begins anew there (I14).
+func (p *Partition) Recover(recoveryPoint, logStart int64, clean bool) Recovered {
 	r := Recovered{before: p}
-	if len(p.Segments) == 0 {
+	segments := p.Segments
+	for len(segments) > 1 && segments[1].Base <= logStart {
+		segments = segments[1:]
+	}
+	if len(segments) == 0 {
+		r.LogEndOffset = logStart
 		return r
 	}
-	next := p.Segments[0].Base
-	for i := range p.Segments {
-		s := &p.Segments[i]
+	next := segments[0].Base
+	for i := range segments {
+		s := &segments[i]
 		if s.Base != next {
 			r.LogEndOffset = next
 			return r.damaged(recoveryPoint, clean, fmt.Sprintf("segment %d begins where %d is next", s.Base, next))
@@ -44,7 +51,7 @@ func (p *Partition) Recover(recoveryPoint int64, clean bool) Recovered {
 			return r.damaged(recoveryPoint, clean, s.Why)
 		}
 	}
-	r.LogEndOffset = next
+	r.LogEndOffset = max(next, logStart)
 	return r.damaged(recoveryPoint, clean, "the log ends")
 }
 

@@ -105,7 +105,7 @@ func TestEachStoredFaultIsNamed(t *testing.T) {
 
 func TestRecoveryKeepsThePrefixAndOnlyThePrefix(t *testing.T) {
 	before, _ := Parse("t-0", []File{{logName(0, "log"), join(batch(0, 2, 0, -1, -1), batch(2, 1, 0, -1, -1), []byte("torn"))}})
-	r := before.Recover(0, false)
+	r := before.Recover(0, 0, false)
 	if r.LogEndOffset != 3 || r.Corrupt != "" {
 		t.Fatalf("%+v", r)
 	}
@@ -117,10 +117,30 @@ func TestRecoveryKeepsThePrefixAndOnlyThePrefix(t *testing.T) {
 	if v := r.CheckRecovered(short); v.OK() || v.Violations[0].Invariant != "I16" {
 		t.Errorf("a cut too deep was accepted: %v", v.Violations)
 	}
-	if r := before.Recover(9, false); !strings.Contains(r.Corrupt, "below the recovery point 9") {
+	if r := before.Recover(9, 0, false); !strings.Contains(r.Corrupt, "below the recovery point 9") {
 		t.Errorf("damage below the recovery point: %+v", r)
 	}
-	if r := before.Recover(0, true); r.Corrupt == "" {
+	if r := before.Recover(0, 0, true); r.Corrupt == "" {
 		t.Error("a torn tail under a clean marker is damage")
+	}
+}
+
+// The segments 0 and 2 were deleted below the log start 3, and a power loss brought 0 back.
+func TestRecoveryPassesOverWhatLiesBelowTheLogStart(t *testing.T) {
+	before, _ := Parse("t-0", []File{
+		{logName(0, "log"), batch(0, 2, 0, -1, -1)},
+		{logName(3, "log"), join(batch(3, 1, 0, -1, -1), batch(4, 1, 0, -1, -1))},
+	})
+	if r := before.Recover(4, 3, false); r.LogEndOffset != 5 || r.Corrupt != "" {
+		t.Errorf("%+v", r)
+	}
+	if r := before.Recover(4, 2, false); r.Corrupt == "" {
+		t.Errorf("a gap above the log start was passed over: %+v", r)
+	}
+	if r := before.Recover(4, 9, false); r.LogEndOffset != 9 || r.Corrupt != "" {
+		t.Errorf("a log below its start begins there anew: %+v", r)
+	}
+	if r := before.Recover(10, 9, false); r.Corrupt == "" {
+		t.Errorf("synced batches above the log start are gone: %+v", r)
 	}
 }
