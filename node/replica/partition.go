@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
+	"time"
 
 	"seedlog/clock/task"
 	"seedlog/node/config"
@@ -47,6 +48,9 @@ type Partition struct {
 	gone     bool                   // deleted, or the node stops
 	syncing  bool                   // a task is syncing the log
 	wantSync int64                  // up to where
+	askers   int                    // appends that want it, since the last sync began
+	enough   int                    // so many end the syncer's wait for more; 0: it does not wait
+	syncer   *task.T                // who waits
 }
 
 func newPartition(m *Manager, key Key, log *storage.Log, settings config.Topic) *Partition {
@@ -208,11 +212,19 @@ func (p *Partition) check() {
 func (p *Partition) syncSoon(offset int64) {
 	p.mu.Lock()
 	p.wantSync = max(p.wantSync, offset)
+	p.askers++
 	begin := !p.syncing && !p.gone
 	p.syncing = p.syncing || begin
+	var wake *task.T
+	if p.enough > 0 && p.askers >= p.enough {
+		wake, p.enough = p.syncer, 0
+	}
 	p.mu.Unlock()
 	if begin {
 		p.m.group.Go("sync "+p.String(), p.sync)
+	}
+	if wake != nil {
+		wake.Wake()
 	}
 }
 
@@ -221,13 +233,15 @@ func (p *Partition) syncSoon(offset int64) {
 func (p *Partition) sync(t *task.T) {
 	for {
 		p.mu.Lock()
-		want := p.wantSync
+		want, served := p.wantSync, p.askers
+		p.askers = 0
 		if want <= p.log.SyncedEnd() || p.gone {
 			p.syncing = false
 			p.mu.Unlock()
 			return
 		}
 		p.mu.Unlock()
+		began := t.Now()
 		if err := p.log.SyncTo(t, want); err != nil {
 			p.mu.Lock()
 			p.syncing = false
@@ -235,10 +249,36 @@ func (p *Partition) sync(t *task.T) {
 			p.check()
 			return
 		}
+		took := t.Now().Sub(began)
 		if !p.advance() {
 			p.m.purgatory.Check(&p.Committed)
 		}
+		p.gather(t, served, min(took, gatherMax))
 	}
+}
+
+// gatherMax bounds how long a sync waits for more appends.
+const gatherMax = 5 * time.Millisecond
+
+// gather waits until the producers that the last sync served are back, for at most the
+// patience. Otherwise two halves of the producers take turns, each waiting for a sync that
+// the other half cannot share. A lone producer never waits.
+func (p *Partition) gather(t *task.T, served int, patience time.Duration) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if served+p.askers < 2 || p.gone {
+		return
+	}
+	p.enough, p.syncer = served+p.askers, t
+	for until := t.Now().Add(patience); p.enough > 0; {
+		p.mu.Unlock()
+		r := t.Park(until)
+		p.mu.Lock()
+		if r != task.Woken {
+			break
+		}
+	}
+	p.enough = 0
 }
 
 // Synced reports whether everything below offset is durable.
