@@ -14,8 +14,8 @@ import (
 	"seedlog/node/config"
 )
 
-// nodeHere runs a node in this process while fn runs.
-func nodeHere(dir string, fn func(addr string) error) error {
+// nodeHere runs a node in this process while fn runs, on a host that others may change.
+func nodeHere(dir string, fn func(addr string) error, change ...func(*node.Host)) error {
 	props := map[string]string{"listeners": "PLAINTEXT://127.0.0.1:0", "log.dirs": dir, "offsets.topic.replication.factor": "1"}
 	cfg, _, err := config.Parse(props)
 	if err != nil {
@@ -24,6 +24,9 @@ func nodeHere(dir string, fn func(addr string) error) error {
 	rt := live.New(live.Options{})
 	host := liveHost(rt, logSink{discardLog})
 	host.Format = true
+	for _, f := range change {
+		f(&host)
+	}
 	var ran, fnErr error
 	live.Main(rt, func(t *task.T) {
 		n := node.New(host, *cfg)
@@ -75,7 +78,7 @@ func (r *limitsRun) allocsOf(c *benchConn, size int) error {
 		return err
 	}
 	frame := c.produceFrame(topic, -1, batch)
-	n := max(200, min(5000, (64<<20)/len(batch)))
+	n := max(50, min(2000, (16<<20)/len(batch)))
 	if err := c.oneByOne(topic, frame, n); err != nil { // warms up
 		return err
 	}
