@@ -63,15 +63,16 @@ func (d *Disk) PowerLoss() {
 	d.Kill()
 	d.faults[PowerLost].fired++
 	lost := d.loseNames()
-	d.used = 0
+	used := int64(0)
 	d.eachFile(d.root, "", func(_ string, n *inode) {
 		fate, hurt := d.loseBytes(n)
 		if hurt {
 			lost = true
 		}
-		d.used += n.held
+		used += n.held
 		d.note(trace.DiskCrash, n.id, uint64(fate), uint64(n.size))
 	})
+	d.used = used // what was counted on the way goes by names that may be gone
 	if lost {
 		d.faults[PowerLost].effective++
 	}

@@ -24,6 +24,12 @@ func want(t *testing.T, seen map[string]int, names ...string) {
 	}
 }
 
+// counted is how many sectors the files hold that can be found.
+func counted(d *Disk) (n int64) {
+	d.eachFile(d.root, "", func(_ string, f *inode) { n += f.held })
+	return n
+}
+
 // A file is appended to, synced somewhere, and appended to again.
 func TestPowerLossOfAnAppendedFile(t *testing.T) {
 	const synced, total = 1700, 9000
@@ -40,6 +46,9 @@ func TestPowerLossOfAnAppendedFile(t *testing.T) {
 			}
 		})
 		m.d.PowerLoss()
+		if got, want := m.d.used, counted(m.d); got != want {
+			t.Fatalf("seed %d: %d sectors are said to be used, and files hold %d", seed, got, want)
+		}
 		b, ok := m.d.ReadFile("/data/f")
 		if !ok || len(b) < synced || !bytes.Equal(b[:synced], filled('s', synced)) {
 			t.Fatalf("seed %d: synced bytes were lost: %d bytes", seed, len(b))
