@@ -22,7 +22,9 @@ func (d *Dir) inflateBallast(t *task.T) error {
 	if err != nil {
 		return err
 	}
-	want = min(want, usage.Total/1024) // a small disk spares less
+	if want = min(want, usage.Total/1024); want <= 0 { // a small disk spares less
+		return nil
+	}
 	in, err := d.env.Disk.Stat(t, path)
 	if err != nil && !errors.Is(err, disk.ErrNotExist) {
 		return err
