@@ -14,6 +14,7 @@ import (
 const (
 	readyWithin  = 2 * time.Minute
 	finishWithin = 5 * time.Minute
+	drainWithin  = 5 * time.Minute
 	readWithin   = 3 * time.Minute
 	stopWithin   = 2 * time.Minute
 )
@@ -50,6 +51,9 @@ func (r *Run) settle(w *Workload) {
 		return
 	}
 	if w != nil && !r.require("every client gets its answers", finishWithin, w.Done) {
+		return
+	}
+	if !r.drain() {
 		return
 	}
 	final, ok := r.readAll()
@@ -90,6 +94,7 @@ func (r *Run) serving() bool {
 	case inc == nil:
 		r.Boot()
 		r.watchReady()
+	case r.Broker.Stopping(): // a clean restart was under way
 	case r.Broker.Up() && !r.offline:
 		return r.Broker.Ready()
 	default:
@@ -118,6 +123,19 @@ func (r *Run) require(what string, limit time.Duration, cond func() bool) bool {
 	}
 	r.complain()
 	return false
+}
+
+// drain waits until the broker has read all that clients sent before they went: a request
+// whose client needs no answer, or stopped waiting for it, may still be on its way, and what
+// it appends is for the final reader to see. A connection whose client vanished is ended by
+// keep-alive. A connection may also end before its last request does, which then takes a
+// moment of a calm disk.
+func (r *Run) drain() bool {
+	if !r.require("every connection ends", drainWithin, func() bool { return r.Broker.Connections() == 0 }) {
+		return false
+	}
+	r.World.Run(r.over, time.Second)
+	return true
 }
 
 // readAll reads every partition from its start to its high watermark with one client.

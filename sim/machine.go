@@ -36,6 +36,8 @@ type Incarnation struct {
 	ended   bool
 	err     error
 	paused  bool
+	// stopping: it was asked to stop cleanly.
+	stopping bool
 }
 
 // AddMachine adds a machine with an empty disk.
@@ -118,8 +120,20 @@ func (m *Machine) end(power bool) {
 // Stop asks the process to stop cleanly; Ended tells when it has.
 func (m *Machine) Stop() {
 	if m.Up() {
+		m.inc.stopping = true
 		m.inc.Node.Stop()
 	}
+}
+
+// Stopping reports whether the process was asked to stop and has not ended.
+func (m *Machine) Stopping() bool { return m.Up() && m.inc.stopping }
+
+// Connections is how many connections the process has, or has still to accept.
+func (m *Machine) Connections() int {
+	if m.inc == nil {
+		return 0
+	}
+	return m.inc.iface.Connections()
 }
 
 // Reap takes away a process that ended by itself, with everything that it left behind.

@@ -116,6 +116,10 @@ func (n *Net) Attach(rt *sched.Runtime) *Iface {
 // Addr is the machine's address with the port.
 func (i *Iface) Addr(port int) string { return i.m.addr(port) }
 
+// Connections is how many ends of connections the incarnation has not closed, with those that
+// it has not accepted.
+func (i *Iface) Connections() int { return len(i.ends) }
+
 // dead tells that nothing the incarnation does may have an effect.
 func (i *Iface) dead() bool { return i.down || i.rt.Dead() }
 
