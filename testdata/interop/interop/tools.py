@@ -112,12 +112,15 @@ class Tools:
         expect("UNSUPPORTED" in out and re.search(r"id: 1 rack: null", out), "no node 1")
 
     def cluster(self):
-        out = self.ask("org.apache.kafka.tools.ClusterTool", "cluster-id")
+        out = self.cluster_tool("cluster-id")
         props = dict(l.split("=", 1) for l in (self.broker.data / "meta.properties").read_text().splitlines() if "=" in l)
         identifier = out.split("Cluster ID: ")[1].strip()
         expect(props["cluster.id"].replace("\\", "") == identifier, f"{identifier}, in meta.properties {props['cluster.id']}")
-        out = run(java("org.apache.kafka.tools.ClusterTool", "list-endpoints", "--bootstrap-server", self.broker.address))
+        out = self.cluster_tool("list-endpoints")
         expect(str(self.broker.port) in out and "unfenced" in out, out)
+
+    def cluster_tool(self, verb):
+        return run(java("org.apache.kafka.tools.ClusterTool", verb, "--bootstrap-server", self.broker.address))
 
     def features(self):
         out = self.ask("org.apache.kafka.tools.FeatureCommand", "describe")

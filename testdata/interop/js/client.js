@@ -3,7 +3,7 @@
 
 const { Kafka, CompressionTypes, CompressionCodecs, logLevel } = require('kafkajs')
 const snappy = require('kafkajs-snappy')
-const lz4 = require('lz4js')
+const lz4 = require('lz4-napi')
 const fzstd = require('fzstd')
 const zstd = require('@bokuweb/zstd-wasm')
 const { make, Checker } = require('./gen')
@@ -13,8 +13,8 @@ const SEND_RECORDS = 2000
 
 CompressionCodecs[CompressionTypes.Snappy] = snappy
 CompressionCodecs[CompressionTypes.LZ4] = () => ({
-  compress: async (encoder) => Buffer.from(lz4.compress(encoder.buffer)),
-  decompress: async (buffer) => Buffer.from(lz4.decompress(buffer)),
+  compress: (encoder) => lz4.compressFrame(encoder.buffer),
+  decompress: (buffer) => lz4.decompressFrame(buffer),
 })
 CompressionCodecs[CompressionTypes.ZSTD] = () => ({
   compress: async (encoder) => Buffer.from(zstd.compress(encoder.buffer)),
