@@ -62,14 +62,16 @@ type Run struct {
 	Topics []*client.Topic
 	Ops    int
 
-	opts    Options
-	props   map[string]string
-	draw    string
-	verdict checker.Verdict
-	guard   *guard
-	faults  []FaultCount
-	clients int
-	stopped bool
+	opts  Options
+	props map[string]string
+	draw  string
+	// topicText is what was drawn for each topic.
+	topicText []string
+	verdict   checker.Verdict
+	guard     *guard
+	faults    []FaultCount
+	clients   int
+	stopped   bool
 	// offline says that the running incarnation lost a directory and must be restarted.
 	offline bool
 	dead    map[int]bool

@@ -26,7 +26,7 @@ func swarm(r *Run) {
 	}
 	w := DrawWorkload(rng, r.Topics, r.Env)
 	p := newPlan(r, rng)
-	r.draw = fmt.Sprintf("%s; %s; %s; %s", r.draw, r.knobText(), w, p)
+	r.draw = fmt.Sprintf("%s; %s; %s; %s; %s", r.draw, r.knobText(), strings.Join(r.topicText, ", "), w, p)
 
 	r.World.Phase("safety")
 	p.start()
@@ -102,6 +102,11 @@ func (r *Run) createTopics(rng *rand.Rand) bool {
 		}
 		// Clocks jump by hours; timestamps are not what this topic is about.
 		set("message.timestamp.after.max.ms", 1<<62)
+		text := fmt.Sprintf("%s*%d", topic.Name, topic.Partitions)
+		for _, kv := range configs[:len(configs)-1] {
+			text += " " + kv[0] + "=" + kv[1]
+		}
+		r.topicText = append(r.topicText, text)
 		if !r.CreateTopic(topic, configs) {
 			return false
 		}
