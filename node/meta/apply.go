@@ -85,6 +85,8 @@ func (b *builder) apply(body Body) error {
 		return b.partition(r)
 	case *PartitionChangeRecord:
 		return b.partitionChange(r)
+	case *ClearElrRecord:
+		return b.clearELR(r)
 	case *RemoveTopicRecord:
 		return b.removeTopic(r)
 	case *ConfigRecord:
@@ -239,6 +241,30 @@ func (b *builder) partitionChange(r *PartitionChangeRecord) error {
 	}
 	p.PartitionEpoch++
 	t.Partitions[r.PartitionID] = &p
+	return nil
+}
+
+func (b *builder) clearELR(r *ClearElrRecord) error {
+	topics := slices.Collect(b.Topics())
+	if r.TopicName != "" {
+		t := b.Topic(r.TopicName)
+		if t == nil {
+			return fmt.Errorf("%w: no topic %q", ErrInconsistent, r.TopicName)
+		}
+		topics = []*Topic{t}
+	}
+	for _, t := range topics {
+		for i, p := range t.Partitions {
+			if p == nil || len(p.ELR) == 0 && len(p.LastKnownELR) == 0 {
+				continue
+			}
+			change := NewPartitionChange(t.ID, int32(i))
+			change.EligibleLeaderReplicas, change.LastKnownELR = []int32{}, []int32{}
+			if err := b.partitionChange(change); err != nil {
+				return err
+			}
+		}
+	}
 	return nil
 }
 

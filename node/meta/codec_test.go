@@ -46,6 +46,7 @@ var golden = []struct {
 			"02 02 50 02 68 2384 0000 00  02 02 66 0000 0001 00  00  01  00  01 00 11 02 00000000000000000000000000000002"},
 	{"begin transaction", Record{0, &BeginTransactionRecord{ptr("Bootstrap records")}},
 		"01 17 00  01 00 12 12 426f6f747374726170207265636f726473"},
+	{"clear ELR", Record{0, &ClearElrRecord{"foo"}}, "01 1c 00  04 666f6f  00"},
 	{"no-op", Record{0, &NoOpRecord{}}, "01 14 00  00"},
 }
 
@@ -104,6 +105,7 @@ func everyKind() []Body {
 		&AbortTransactionRecord{ptr("x")},
 		&RemoveDelegationTokenRecord{"id"},
 		&RegisterControllerRecord{1, UUID{1}, true, []Endpoint{{"n", "h", 1, 2}}, []FeatureRange{{"f", 1, 2}}},
+		&ClearElrRecord{"t"},
 	}
 }
 
@@ -143,7 +145,7 @@ func TestEveryRecordTypeRoundTripsInEveryVersion(t *testing.T) {
 }
 
 func TestUnknownRecordsAreRefusedByName(t *testing.T) {
-	for _, b := range [][]byte{{1, 28, 0, 0}, {1, 2, 1, 0}, {2, 2, 0, 0}} {
+	for _, b := range [][]byte{{1, 29, 0, 0}, {1, 2, 1, 0}, {2, 2, 0, 0}} {
 		if _, err := ParseRecord(b); !errors.Is(err, ErrUnknownRecord) {
 			t.Errorf("%x: %v", b, err)
 		}

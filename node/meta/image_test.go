@@ -140,7 +140,7 @@ func TestEveryRecordTypeIsKeptBySnapshots(t *testing.T) {
 		img, _ := apply(t, Empty(), &FeatureLevelRecord{MetadataVersionFeature, DefaultMetadataVersion})
 		switch r := body.(type) {
 		case *UnregisterBrokerRecord, *FenceBrokerRecord, *UnfenceBrokerRecord, *BrokerRegistrationChangeRecord,
-			*RemoveTopicRecord, *RemoveAccessControlEntryRecord, *RemoveUserScramCredentialRecord, *RemoveDelegationTokenRecord,
+			*RemoveTopicRecord, *RemoveAccessControlEntryRecord, *RemoveUserScramCredentialRecord, *RemoveDelegationTokenRecord, *ClearElrRecord,
 			*NoOpRecord, *BeginTransactionRecord, *EndTransactionRecord, *AbortTransactionRecord:
 			continue // changes and removals leave no record of their own
 		case *PartitionRecord, *PartitionChangeRecord:
@@ -234,5 +234,33 @@ func BenchmarkOnePartitionChangeAmong10000Topics(b *testing.B) {
 		if _, _, err := img.Apply([]Record{{2, r}}, 2, 1); err != nil {
 			b.Fatal(err)
 		}
+	}
+}
+
+func TestClearElrEmptiesOneTopicOrAll(t *testing.T) {
+	img := Empty()
+	for k, name := range []string{"a", "b"} {
+		id := UUID{15: byte(k + 1)}
+		img, _ = apply(t, img, &TopicRecord{name, id},
+			&PartitionRecord{TopicID: id, PartitionID: 0, Replicas: []int32{1, 2}, EligibleLeaderReplicas: []int32{2}, LastKnownELR: []int32{1}},
+			&PartitionRecord{TopicID: id, PartitionID: 1, Replicas: []int32{1, 2}})
+	}
+	one, _ := apply(t, img, &ClearElrRecord{"a"})
+	elr := func(i *Image, name string) int {
+		p := i.Topic(name).Partitions[0]
+		return len(p.ELR) + len(p.LastKnownELR)
+	}
+	if elr(one, "a") != 0 || elr(one, "b") != 2 || elr(img, "a") != 2 {
+		t.Errorf("after clearing a: a has %d, b %d, a before %d", elr(one, "a"), elr(one, "b"), elr(img, "a"))
+	}
+	if p := one.Topic("a").Partitions; p[0].PartitionEpoch != 1 || p[1].PartitionEpoch != 0 {
+		t.Errorf("partition epochs %d and %d, want 1 for the cleared and 0 for the other", p[0].PartitionEpoch, p[1].PartitionEpoch)
+	}
+	all, _ := apply(t, img, &ClearElrRecord{})
+	if elr(all, "a") != 0 || elr(all, "b") != 0 {
+		t.Errorf("after clearing all: a has %d, b %d", elr(all, "a"), elr(all, "b"))
+	}
+	if _, _, err := img.Apply([]Record{{0, &ClearElrRecord{"c"}}}, img.Offset+1, 1); !errors.Is(err, ErrInconsistent) {
+		t.Errorf("clearing an unknown topic: %v", err)
 	}
 }

@@ -117,6 +117,8 @@ func newBody(key uint64) Body {
 		return &RemoveDelegationTokenRecord{}
 	case 27:
 		return &RegisterControllerRecord{}
+	case 28:
+		return &ClearElrRecord{}
 	}
 	return nil
 }

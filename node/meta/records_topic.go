@@ -123,3 +123,16 @@ func (r *RemoveTopicRecord) walk(c *codec) {
 	c.uuid(&r.TopicID)
 	c.tags()
 }
+
+// ClearElrRecord empties the eligible leader replicas of a topic's partitions, or of all with
+// an empty name: their min.insync.replicas changed. Kafka writes it from 4.1 on; we only read it.
+type ClearElrRecord struct {
+	TopicName string
+}
+
+func (*ClearElrRecord) Key() int16        { return 28 }
+func (*ClearElrRecord) MaxVersion() int16 { return 0 }
+func (r *ClearElrRecord) walk(c *codec) {
+	c.string(&r.TopicName)
+	c.tags()
+}

@@ -91,7 +91,7 @@ func keyAndValue(r *record.Record, version int16, k, v message) (key, value stri
 	if err := v.ReadFrom(r.Value); err != nil || len(r.Value) < 2 {
 		return key, fmt.Sprintf("Error at offset %d, skipping. %v", r.Offset, err)
 	}
-	return key, fmt.Sprintf(`{"version":"%d","data":%s}`, binary.BigEndian.Uint16(r.Value), toJSON(v))
+	return key, fmt.Sprintf(`{"version":"%d","data":%s}`, binary.BigEndian.Uint16(r.Value), toJSON(view(v)))
 }
 
 // printable returns s as it is if a terminal can take it, quoted otherwise.
@@ -146,25 +146,26 @@ func writeStruct(b *strings.Builder, v reflect.Value) {
 	first := true
 	for i := range v.NumField() {
 		f := v.Type().Field(i)
-		if !f.IsExported() || f.Name == "UnknownTags" {
+		shown := field(v.Type().Name(), f.Name)
+		if !f.IsExported() || shown.omits(v.Field(i)) {
 			continue
 		}
 		if !first {
 			b.WriteByte(',')
 		}
 		first = false
-		b.WriteString(quote(camelName(f.Name)) + ":")
+		b.WriteString(quote(shown.name) + ":")
 		writeJSON(b, v.Field(i))
 	}
 	b.WriteByte('}')
 }
 
 func writeList(b *strings.Builder, v reflect.Value) {
-	if v.Kind() == reflect.Slice && v.IsNil() {
-		b.WriteString("null")
-		return
-	}
 	if v.Type().Elem().Kind() == reflect.Uint8 {
+		if v.Kind() == reflect.Slice && v.IsNil() {
+			b.WriteString("null")
+			return
+		}
 		raw := make([]byte, v.Len())
 		reflect.Copy(reflect.ValueOf(raw), v)
 		if v.Kind() == reflect.Array {
