@@ -40,12 +40,18 @@ type running struct {
 
 // events fails the test on an event that says something went wrong, unless it is expected.
 type events struct {
-	t  *testing.T
-	mu sync.Mutex
-	on func(event.Event) bool
+	t   *testing.T
+	mu  sync.Mutex
+	on  func(event.Event) bool
+	all func(event.Event) // sees every event
 }
 
 func (s *events) Emit(e event.Event) {
+	if s.all != nil {
+		s.mu.Lock()
+		s.all(e)
+		s.mu.Unlock()
+	}
 	l, ok := e.(event.Leveled)
 	if !ok || l.Level() != event.Error {
 		return

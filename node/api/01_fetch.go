@@ -78,7 +78,8 @@ func (s *Service) fetchRequest(t *task.T, r *conn.Request, reply *conn.Reply) {
 		return
 	}
 	op.aim()
-	deadline := r.Received.Add(millis(int64(max(op.maxWaitMs, 0))))
+	// A client may be gone before its time is over, which nobody sees while it waits.
+	deadline := r.Received.Add(millis(min(int64(max(op.maxWaitMs, 0)), s.Config().ConnectionsMaxIdleMs)))
 	for !op.read(t) && t.Now() < deadline {
 		op.release()
 		if !op.wait(t, deadline) {

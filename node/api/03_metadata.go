@@ -52,8 +52,22 @@ func (s *Service) metadata(t *task.T, r *conn.Request, req *kmsg.MetadataRequest
 		}
 		return resp
 	}
+	type topic struct {
+		name string
+		null bool
+		id   meta.UUID
+	}
+	seen := make(map[topic]bool) // as in Kafka a topic that is named again is answered once
 	for i := range req.Topics {
-		resp.Topics = append(resp.Topics, s.oneTopic(image, &req.Topics[i], listener, req))
+		asked := &req.Topics[i]
+		k := topic{null: asked.Topic == nil, id: asked.TopicID}
+		if !k.null {
+			k.name = *asked.Topic
+		}
+		if !seen[k] {
+			seen[k] = true
+			resp.Topics = append(resp.Topics, s.oneTopic(image, asked, listener, req))
+		}
 	}
 	return resp
 }

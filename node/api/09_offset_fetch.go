@@ -7,9 +7,13 @@ package api
 //	7  require stable                  8  several groups    9  member id and epoch
 //	10 topics by id
 //
-// Member ids and epochs are of the new protocol; classic groups do not look at them.
+// Member ids and epochs are of the new protocol; classic groups do not look at them. A group
+// or partition that is named again is answered once: a few bytes of a request would become
+// all offsets of the group, and its metadata.
 
 import (
+	"slices"
+
 	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kmsg"
 
@@ -28,8 +32,12 @@ const (
 func (s *Service) offsetFetch(t *task.T, r *conn.Request, req *kmsg.OffsetFetchRequest) kmsg.Response {
 	resp := kmsg.NewPtrOffsetFetchResponse()
 	if req.Version >= offsetFetchGroups {
+		seen := make(map[string]bool)
 		for i := range req.Groups {
-			resp.Groups = append(resp.Groups, s.fetchGroup(t, &req.Groups[i], req.Version, req.RequireStable))
+			if g := &req.Groups[i]; !seen[g.Group] {
+				seen[g.Group] = true
+				resp.Groups = append(resp.Groups, s.fetchGroup(t, g, req.Version, req.RequireStable))
+			}
 		}
 		return resp
 	}
@@ -80,6 +88,7 @@ func failedTopics(topics []kmsg.OffsetFetchRequestGroupTopic, code int16) []kmsg
 func (s *Service) fetchGroup(t *task.T, rg *kmsg.OffsetFetchRequestGroup, version int16, stable bool) kmsg.OffsetFetchResponseGroup {
 	image := s.Image()
 	var unknown []kmsg.OffsetFetchRequestGroupTopic
+	rg.Topics = onceEach(rg.Topics)
 	topics := rg.Topics
 	if version >= offsetFetchByID && topics != nil {
 		topics, unknown = resolveTopics(image, rg.Topics)
@@ -99,6 +108,26 @@ func (s *Service) fetchGroup(t *task.T, rg *kmsg.OffsetFetchRequestGroup, versio
 		g.Topics = append(withIDs(image, g.Topics), failedTopics(unknown, kerr.UnknownTopicID.Code)...)
 	}
 	return g
+}
+
+// onceEach drops partitions that were named before.
+func onceEach(topics []kmsg.OffsetFetchRequestGroupTopic) []kmsg.OffsetFetchRequestGroupTopic {
+	type partition struct {
+		topic string
+		id    meta.UUID
+		index int32
+	}
+	seen := make(map[partition]bool)
+	for i := range topics {
+		rt := &topics[i]
+		rt.Partitions = slices.DeleteFunc(rt.Partitions, func(index int32) bool {
+			k := partition{rt.Topic, rt.TopicID, index}
+			again := seen[k]
+			seen[k] = true
+			return again
+		})
+	}
+	return topics
 }
 
 // resolveTopics fills the names of topics in, and sets those aside that do not exist.

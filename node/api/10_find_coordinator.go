@@ -32,7 +32,12 @@ func (s *Service) findCoordinator(t *task.T, r *conn.Request, req *kmsg.FindCoor
 		resp.NodeID, resp.Host, resp.Port = c.NodeID, c.Host, c.Port
 		return resp
 	}
+	seen := make(map[string]bool) // a key that is named again is answered once
 	for _, key := range req.CoordinatorKeys {
+		if seen[key] {
+			continue
+		}
+		seen[key] = true
 		resp.Coordinators = append(resp.Coordinators, s.coordinatorOf(t, r, req.CoordinatorType, key))
 	}
 	return resp

@@ -4,6 +4,8 @@ package api
 //
 //	1  throttle time    3  authorized operations    4  static membership    5  flexible
 //	6  GROUP_ID_NOT_FOUND with a message, where earlier versions say Dead
+//
+// A group that is named again is answered once: three bytes would become a whole group.
 
 import (
 	"fmt"
@@ -23,8 +25,12 @@ const allGroupOperations = 1<<3 | 1<<6 | 1<<8 | 1<<10 | 1<<11
 
 func (s *Service) describeGroups(t *task.T, r *conn.Request, req *kmsg.DescribeGroupsRequest) kmsg.Response {
 	resp := kmsg.NewPtrDescribeGroupsResponse()
+	seen := make(map[string]bool)
 	for _, id := range req.Groups {
-		resp.Groups = append(resp.Groups, s.describeGroup(t, id, req))
+		if !seen[id] {
+			seen[id] = true
+			resp.Groups = append(resp.Groups, s.describeGroup(t, id, req))
+		}
 	}
 	return resp
 }

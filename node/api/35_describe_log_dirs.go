@@ -18,6 +18,7 @@ import (
 
 func (s *Service) describeLogDirs(t *task.T, r *conn.Request, req *kmsg.DescribeLogDirsRequest) kmsg.Response {
 	resp := kmsg.NewPtrDescribeLogDirsResponse()
+	asked := askedLogs(req)
 	for _, d := range s.Replicas.Dirs() {
 		dir := kmsg.NewDescribeLogDirsResponseDir()
 		dir.Dir, dir.TotalBytes, dir.UsableBytes = d.Dir.Path(), -1, -1
@@ -26,7 +27,7 @@ func (s *Service) describeLogDirs(t *task.T, r *conn.Request, req *kmsg.Describe
 			resp.Dirs = append(resp.Dirs, dir)
 			continue
 		}
-		dir.Topics = s.logsOf(d, req)
+		dir.Topics = s.logsOf(d, asked)
 		if usage, err := s.Disk.Usage(t, d.Dir.Path()); err == nil {
 			dir.TotalBytes, dir.UsableBytes = usage.Total, usage.Free
 		}
@@ -35,12 +36,32 @@ func (s *Service) describeLogDirs(t *task.T, r *conn.Request, req *kmsg.Describe
 	return resp
 }
 
+// namedLog is a partition by its topic's name.
+type namedLog struct {
+	topic string
+	index int32
+}
+
+// askedLogs are the partitions that a request names; nil for all.
+func askedLogs(req *kmsg.DescribeLogDirsRequest) map[namedLog]bool {
+	if req.Topics == nil {
+		return nil
+	}
+	asked := make(map[namedLog]bool)
+	for _, t := range req.Topics {
+		for _, index := range t.Partitions {
+			asked[namedLog{t.Topic, index}] = true
+		}
+	}
+	return asked
+}
+
 // logsOf lists the directory's partitions by name, those that are asked for.
-func (s *Service) logsOf(d replica.Dir, req *kmsg.DescribeLogDirsRequest) []kmsg.DescribeLogDirsResponseDirTopic {
+func (s *Service) logsOf(d replica.Dir, asked map[namedLog]bool) []kmsg.DescribeLogDirsResponseDirTopic {
 	var topics []kmsg.DescribeLogDirsResponseDirTopic
 	for _, p := range s.hostedIn(d) {
 		index := p.Key().Partition
-		if req.Topics != nil && !asksFor(req, p.Topic(), index) {
+		if asked != nil && !asked[namedLog{p.Topic(), index}] {
 			continue
 		}
 		if len(topics) == 0 || topics[len(topics)-1].Topic != p.Topic() {
@@ -66,13 +87,4 @@ func (s *Service) hostedIn(d replica.Dir) []*replica.Partition {
 	}
 	slices.SortFunc(list, replica.ByName)
 	return list
-}
-
-func asksFor(req *kmsg.DescribeLogDirsRequest, topic string, index int32) bool {
-	for _, t := range req.Topics {
-		if t.Topic == topic && slices.Contains(t.Partitions, index) {
-			return true
-		}
-	}
-	return false
 }

@@ -14,9 +14,10 @@ import (
 // A decoded request is larger than its frame: an empty element of two or three bytes
 // becomes a struct of sixty, and one with a tag a map of four hundred; its answer may be as
 // large again. These factors bound that from above, and the estimate is reserved before
-// anything is decoded, until the answer is given.
+// anything is decoded, until the answer is given. Keys whose answers are larger than that
+// have a factor of their own in the table.
 const (
-	growthPlain    = 32
+	growthPlain    = 64
 	growthFlexible = 128
 )
 
@@ -51,7 +52,7 @@ func (e *entry) cost(r *conn.Request) (int64, error) {
 	if r.Version >= e.flexible {
 		growth = growthFlexible
 	}
-	return int64(len(r.Body)) * growth, nil
+	return int64(len(r.Body)) * max(growth, e.growth), nil
 }
 
 // budget is a number of bytes that requests being decoded share.

@@ -23,6 +23,9 @@ type entry struct {
 	// flexible is the first version with compact types and tags.
 	flexible int16
 	maxFrame int32
+	// growth is how many bytes of memory one of the body can take, with the answer, where the
+	// general bounds are too small.
+	growth int64
 	// measure estimates what a body takes when it is decoded, where the general bound is too
 	// rough.
 	measure func(body []byte, version int16) (int64, error)
@@ -42,11 +45,11 @@ func table() []entry {
 		{key: 3, min: 0, max: 13, maxFrame: mediumFrame, handle: on((*Service).metadata)},
 		{key: 18, min: 0, max: 4, maxFrame: smallFrame, handle: on((*Service).apiVersions)},
 		{key: 19, min: 2, max: 7, maxFrame: mediumFrame, handle: on((*Service).createTopics)},
-		{key: 20, min: 1, max: 6, maxFrame: mediumFrame, handle: on((*Service).deleteTopics)},
+		{key: 20, growth: 192, min: 1, max: 6, maxFrame: mediumFrame, handle: on((*Service).deleteTopics)},
 		{key: 21, min: 0, max: 2, maxFrame: mediumFrame, handle: on((*Service).deleteRecords)},
 		{key: 22, min: 0, max: 5, maxFrame: smallFrame, handle: on((*Service).initProducerID)},
 		{key: 23, min: 2, max: 4, maxFrame: mediumFrame, handle: on((*Service).offsetForLeaderEpoch)},
-		{key: 32, min: 1, max: 4, maxFrame: mediumFrame, handle: on((*Service).describeConfigs)},
+		{key: 32, growth: 1024, min: 1, max: 4, maxFrame: mediumFrame, handle: on((*Service).describeConfigs)},
 		{key: 33, min: 0, max: 2, maxFrame: mediumFrame, handle: on((*Service).alterConfigs)},
 		{key: 35, min: 1, max: 5, maxFrame: mediumFrame, handle: on((*Service).describeLogDirs)},
 		{key: 37, min: 0, max: 3, maxFrame: mediumFrame, handle: on((*Service).createPartitions)},

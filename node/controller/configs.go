@@ -99,11 +99,13 @@ func resourceOf(t kmsg.ConfigResourceType, name string) meta.ConfigResource {
 func (s *State) incremental(x *kmsg.IncrementalAlterConfigsRequestResource) alteration {
 	a := alteration{resource: resourceOf(x.ResourceType, x.ResourceName)}
 	current := s.image.Config(a.resource.Type, a.resource.Name)
-	for i, c := range x.Configs {
-		if slices.ContainsFunc(x.Configs[:i], func(o kmsg.IncrementalAlterConfigsRequestResourceConfig) bool { return o.Name == c.Name }) {
+	seen := make(map[string]bool, len(x.Configs))
+	for _, c := range x.Configs {
+		if seen[c.Name] {
 			a.err = failf(kerr.InvalidRequest, "Error due to duplicate config keys: %s", c.Name)
 			return a
 		}
+		seen[c.Name] = true
 		if c.Value == nil && c.Op != kmsg.IncrementalAlterConfigOpDelete {
 			a.err = failf(kerr.InvalidRequest, "Null value not supported for : %s", c.Name)
 			return a
@@ -142,27 +144,39 @@ func listOp(t meta.ResourceType, current meta.Config, c kmsg.IncrementalAlterCon
 	if !set {
 		value = dflt
 	}
-	list := config.SplitList(value)
-	for _, e := range config.SplitList(*c.Value) {
-		at := slices.Index(list, e)
-		switch {
-		case c.Op == kmsg.IncrementalAlterConfigOpAppend && at < 0:
+	list, given := config.SplitList(value), config.SplitList(*c.Value)
+	if c.Op == kmsg.IncrementalAlterConfigOpSubtract {
+		remove := setOf(given)
+		return strings.Join(slices.DeleteFunc(list, func(e string) bool { return remove[e] }), ","), nil
+	}
+	have := setOf(list)
+	for _, e := range given {
+		if !have[e] {
+			have[e] = true
 			list = append(list, e)
-		case c.Op == kmsg.IncrementalAlterConfigOpSubtract && at >= 0:
-			list = slices.Delete(list, at, at+1)
 		}
 	}
 	return strings.Join(list, ","), nil
 }
 
+func setOf(list []string) map[string]bool {
+	set := make(map[string]bool, len(list))
+	for _, e := range list {
+		set[e] = true
+	}
+	return set
+}
+
 // replacing is the old request: what it does not name is removed.
 func (s *State) replacing(x *kmsg.AlterConfigsRequestResource) alteration {
 	a := alteration{resource: resourceOf(x.ResourceType, x.ResourceName)}
+	named := make(map[string]bool, len(x.Configs))
 	for _, c := range x.Configs {
-		if slices.ContainsFunc(a.changes, func(o meta.ConfigEntry) bool { return o.Name == c.Name }) {
+		if named[c.Name] {
 			a.err = failf(kerr.InvalidRequest, "Error due to duplicate config keys: %s", c.Name)
 			return a
 		}
+		named[c.Name] = true
 		if c.Value == nil {
 			a.err = failf(kerr.InvalidRequest, "Null value not supported for : %s", c.Name)
 			return a
@@ -170,7 +184,7 @@ func (s *State) replacing(x *kmsg.AlterConfigsRequestResource) alteration {
 		a.changes = append(a.changes, meta.ConfigEntry{Name: c.Name, Value: *c.Value})
 	}
 	for _, e := range s.image.Config(a.resource.Type, a.resource.Name) {
-		if !slices.ContainsFunc(a.changes, func(o meta.ConfigEntry) bool { return o.Name == e.Name }) {
+		if !named[e.Name] {
 			a.removals = append(a.removals, e.Name)
 		}
 	}
@@ -180,6 +194,9 @@ func (s *State) replacing(x *kmsg.AlterConfigsRequestResource) alteration {
 // alter checks an alteration and appends its records. Brokers are told again of a value
 // that they have: for some settings that means to load something anew.
 func (s *State) alter(records []meta.Record, a *alteration) []meta.Record {
+	if a.err == nil && len(records)+len(a.changes)+len(a.removals) > maxRecordsPerRequest {
+		a.err = failf(kerr.PolicyViolation, "Unable to perform excessively large batch operation.")
+	}
 	if a.err != nil {
 		return records
 	}

@@ -13,10 +13,14 @@ import (
 func (s *State) createPartitions(r *kmsg.CreatePartitionsRequest, in Input) Decision {
 	resp := r.ResponseKind().(*kmsg.CreatePartitionsResponse)
 	var records []meta.Record
+	named := make(map[string]int, len(r.Topics))
+	for i := range r.Topics {
+		named[r.Topics[i].Topic]++
+	}
 	for _, req := range r.Topics {
 		out := kmsg.NewCreatePartitionsResponseTopic()
 		out.Topic = req.Topic
-		more, err := s.addPartitions(r, req, in)
+		more, err := s.addPartitions(req, named[req.Topic] > 1, in)
 		if err == nil && len(records)+len(more) > maxRecordsPerRequest {
 			err = failf(kerr.PolicyViolation, "Unable to perform excessively large batch operation.")
 		}
@@ -33,9 +37,8 @@ func (s *State) createPartitions(r *kmsg.CreatePartitionsRequest, in Input) Deci
 	return Decision{Records: records, Response: resp}
 }
 
-func (s *State) addPartitions(r *kmsg.CreatePartitionsRequest, req kmsg.CreatePartitionsRequestTopic, in Input) ([]meta.Record, *apiError) {
-	same := func(t kmsg.CreatePartitionsRequestTopic) bool { return t.Topic == req.Topic }
-	if at := slices.IndexFunc(r.Topics, same); slices.ContainsFunc(r.Topics[at+1:], same) {
+func (s *State) addPartitions(req kmsg.CreatePartitionsRequestTopic, twice bool, in Input) ([]meta.Record, *apiError) {
+	if twice {
 		return nil, failf(kerr.InvalidRequest, "Duplicate topic name.")
 	}
 	t := s.image.Topic(req.Topic)

@@ -85,13 +85,19 @@ func (s *State) createTopics(r *kmsg.CreateTopicsRequest, in Input) Decision {
 	for i := range r.Topics {
 		named[r.Topics[i].Topic]++
 	}
+	tooLarge := failf(kerr.PolicyViolation, "Unable to perform excessively large batch operation.")
+	full := false // what comes after one topic too many is not even worked out
 	for i := range r.Topics {
 		req := &r.Topics[i]
 		out := kmsg.NewCreateTopicsResponseTopic()
 		out.Topic, out.NumPartitions, out.ReplicationFactor = req.Topic, -1, -1
-		topic, err := s.createTopic(img, req, named[req.Topic] > 1, in)
+		var topic *newTopic
+		err := tooLarge
+		if !full {
+			topic, err = s.createTopic(img, req, named[req.Topic] > 1, in)
+		}
 		if err == nil && len(records)+len(topic.records) > maxRecordsPerRequest {
-			err = failf(kerr.PolicyViolation, "Unable to perform excessively large batch operation.")
+			full, err = true, tooLarge
 		}
 		if err != nil {
 			out.ErrorCode, out.ErrorMessage = err.code, err.message()
