@@ -52,7 +52,7 @@ func (l *Log) recoveryPoint() int64 {
 
 // CheckpointLogStarts writes the log start offsets of all logs.
 func (d *Dir) CheckpointLogStarts(t *task.T) error {
-	return d.writeOffsets(t, checkpoint.LogStartOffsetFile, d.starts, func(l *Log) int64 { return l.start })
+	return d.writeOffsets(t, checkpoint.LogStartOffsetFile, d.starts, func(l *Log) int64 { return max(l.start, l.nextStart) })
 }
 
 // CheckpointHighWatermarks writes the high watermarks of all logs.

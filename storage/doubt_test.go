@@ -2,6 +2,7 @@ package storage
 
 import (
 	"testing"
+	"time"
 
 	"seedlog/clock/task"
 	"seedlog/disk"
@@ -51,5 +52,50 @@ func TestWhatAFailedSyncLeftInTheCacheIsNotTakenForDurable(t *testing.T) {
 	}
 	if cached == 0 {
 		t.Error("in no seed was the forgotten data still in the cache")
+	}
+}
+
+// The log start never goes back for those who saw it: it is durable before it is shown.
+func TestALogStartIsDurableBeforeItIsSeen(t *testing.T) {
+	moved := 0
+	for seed := range uint64(60) {
+		m := newMachine(t, seed)
+		var seen int64
+		m.boot(func(tk *task.T, env Env) {
+			d := openDir(tk, env, "/data/logs")
+			l := must(d.Create(tk, "a", [16]byte{1}, 0, Config{SegmentBytes: 500}))
+			for range 20 {
+				must(l.Append(tk, 0, plainBatch(), Client))
+			}
+			check(l.Flush(tk))
+			l.SetHighWatermark(20)
+			rt := m.rt
+			tk.Go("trimmer", func(tk *task.T) {
+				for before := int64(1); before < 20; before++ {
+					must(l.DeleteRecords(tk, before))
+				}
+			})
+			until := tk.Now().Add(time.Duration(m.s.Stream("killer").Int64N(10e6)))
+			for tk.Now() < until {
+				tk.Park(until)
+				seen = l.LogStartOffset()
+			}
+			rt.Kill()
+		})
+		if seen > 0 {
+			moved++
+		}
+		m.d.PowerLoss()
+		m.boot(func(tk *task.T, env Env) {
+			d := openDir(tk, env, "/data/logs")
+			l := must(d.Load(tk, func(string, [16]byte) Config { return Config{} }, nil))[0]
+			if start := l.LogStartOffset(); start < seen {
+				t.Errorf("seed %d: the log start was %d and is %d after a power loss", seed, seen, start)
+			}
+			check(d.Close(tk))
+		})
+	}
+	if moved == 0 {
+		t.Error("in no seed the log start had moved")
 	}
 }

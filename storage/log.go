@@ -33,6 +33,7 @@ type Log struct {
 	mu          task.Mutex // guards what follows, for a few statements
 	cfg         Config
 	start       int64
+	nextStart   int64 // what start is about to be, once that is durable
 	leo         position
 	hw          position
 	lso         position // of the last stable offset, if resolved

@@ -324,15 +324,24 @@ func (l *Log) MoveLogStart(t *task.T, to int64) error {
 }
 
 // moveStart raises the log start and removes the segments below it. The start is durable
-// before they go: a power loss may bring some of them back, and not the others.
+// before anybody sees it, for it never goes back, and before they go: a power loss may bring
+// some of them back, and not the others.
 func (l *Log) moveStart(t *task.T, to int64, durable bool) error {
 	segs := *l.segs.Load()
 	n := 0
 	for n < len(segs)-1 && segs[n+1].base <= to {
 		n++
 	}
+	if durable || n > 0 {
+		l.mu.Lock()
+		l.nextStart = to
+		l.mu.Unlock()
+		if err := l.dir.CheckpointLogStarts(t); err != nil {
+			return l.failed(t, err)
+		}
+	}
 	l.mu.Lock()
-	l.start = to
+	l.start, l.nextStart = to, 0
 	if l.hw.offset < to {
 		l.hw = l.locate(to)
 		l.producers.OnHighWatermark(to)
@@ -341,11 +350,6 @@ func (l *Log) moveStart(t *task.T, to int64, durable bool) error {
 	next := l.epochs.Clone()
 	l.mu.Unlock()
 	l.observe(Event{Kind: LogStartMoved, Offset: to})
-	if durable || n > 0 {
-		if err := l.dir.CheckpointLogStarts(t); err != nil {
-			return l.failed(t, err)
-		}
-	}
 	if next.TruncateFromStart(to) {
 		if err := l.storeEpochs(t, next); err != nil {
 			return err
@@ -360,6 +364,15 @@ func (l *Log) moveStart(t *task.T, to int64, durable bool) error {
 // removeFront takes the first n segments out of the log. Readers that have them go on.
 func (l *Log) removeFront(t *task.T, segs []*segment, n int) error {
 	list := slices.Clone(segs[n:])
+	l.mu.Lock()
+	pending := slices.Contains(l.unsealed, segs[n-1])
+	l.mu.Unlock()
+	if pending {
+		// The snapshot that the last of them ended with stays, and nobody else would sync it.
+		if err := syncPath(t, l.env.Disk, segmentName(l.path, list[0].base, snapshotSuffix)); err != nil {
+			return l.failed(t, err)
+		}
+	}
 	l.mu.Lock()
 	l.segs.Store(&list)
 	l.truncations++
