@@ -321,8 +321,8 @@ func (m *Member) commit(t *task.T) (bool, error) {
 		op.Unknown = false
 		m.Rec.Offset(op)
 		return true, nil
-	case kerr.IllegalGeneration, kerr.UnknownMemberID, kerr.RebalanceInProgress, kerr.FencedInstanceID, kerr.NotCoordinator, kerr.CoordinatorLoadInProgress:
-		// Refused: without effect.
+	case kerr.IllegalGeneration, kerr.UnknownMemberID, kerr.RebalanceInProgress, kerr.FencedInstanceID, kerr.CoordinatorLoadInProgress:
+		// Refused: without effect. NOT_COORDINATOR may come after the record was written.
 	default:
 		m.Rec.Offset(op)
 	}
