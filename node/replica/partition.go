@@ -238,6 +238,7 @@ func (p *Partition) sync(t *task.T) {
 		if want <= p.log.SyncedEnd() || p.gone {
 			p.syncing = false
 			p.mu.Unlock()
+			p.synced() // maybe by somebody else, who tells nobody: a roll, a flush
 			return
 		}
 		p.mu.Unlock()
@@ -250,10 +251,15 @@ func (p *Partition) sync(t *task.T) {
 			return
 		}
 		took := t.Now().Sub(began)
-		if !p.advance() {
-			p.m.purgatory.Check(&p.Committed)
-		}
+		p.synced()
 		p.gather(t, served, min(took, gatherMax))
+	}
+}
+
+// synced tells who waits that more is durable.
+func (p *Partition) synced() {
+	if !p.advance() {
+		p.m.purgatory.Check(&p.Committed)
 	}
 }
 

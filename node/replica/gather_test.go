@@ -1,0 +1,74 @@
+package replica
+
+import (
+	"testing"
+	"time"
+
+	"seedlog/clock/task"
+	"seedlog/node/meta"
+)
+
+// A sync waits for the producers that the last one served, and for nobody else.
+func TestASyncGathersWhoTheLastOneServed(t *testing.T) {
+	onDisk(t, t.TempDir(), meta.Empty(), func(h *host) {
+		h.apply(topicOf("orders", 7, 0)...)
+		p := h.partition(7)
+		p.mu.Lock()
+		p.syncing = true // by this task
+		p.mu.Unlock()
+		start := h.tk.Now()
+
+		p.gather(h.tk, 0, time.Hour)
+		p.gather(h.tk, 1, time.Hour) // a lone producer is not waited for
+
+		back := h.tk.Group().Sub("producers")
+		back.Go("producers", func(*task.T) {
+			for range 3 {
+				p.syncSoon(0)
+			}
+		})
+		p.gather(h.tk, 3, time.Hour)
+		back.Wait(h.tk)
+		if took := h.tk.Now().Sub(start); took > time.Minute {
+			t.Errorf("it waited %v though all were back", took)
+		}
+
+		p.syncSoon(0) // asked 4 now, and 5 served: nobody else comes
+		before := h.tk.Now()
+		p.gather(h.tk, 5, time.Millisecond)
+		if took := h.tk.Now().Sub(before); took < time.Millisecond {
+			t.Errorf("it waited %v, its patience is 1ms", took)
+		}
+		p.mu.Lock()
+		if p.enough != 0 {
+			t.Errorf("it still waits for %d", p.enough)
+		}
+		p.syncing, p.askers = false, 0
+		p.mu.Unlock()
+	})
+}
+
+// What a roll or a flush synced, before the task that was to do it came to, is committed too.
+func TestWhatSomebodyElseSyncedIsCommitted(t *testing.T) {
+	onDisk(t, t.TempDir(), meta.Empty(), func(h *host) {
+		one := "1"
+		h.apply(append(topicOf("orders", 7, 0), &meta.ConfigRecord{ResourceType: meta.TopicResource, ResourceName: "orders", Name: "flush.messages", Value: &one})...)
+		p := h.partition(7)
+		p.mu.Lock()
+		p.syncing = true // by a task that has not begun: this one
+		p.mu.Unlock()
+		if _, _, err := h.append(p); err != nil {
+			t.Error(err)
+		}
+		if err := p.Log().SyncTo(h.tk, 1); err != nil {
+			t.Error(err)
+		}
+		if hw := p.Log().HighWatermark(); hw != 0 {
+			t.Errorf("high watermark %d before anybody told the partition", hw)
+		}
+		p.sync(h.tk)
+		if hw := p.Log().HighWatermark(); hw != 1 {
+			t.Errorf("high watermark %d with everything synced, want 1", hw)
+		}
+	})
+}
