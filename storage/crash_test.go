@@ -206,6 +206,7 @@ func (c *crashLog) compareDerived(t *task.T, l *Log, bytes []byte) {
 	m.add(bytes)
 	m.end = l.LogEndOffset()
 	m.verifyEpochs(l)
+	m.verifySnapshots(t, l)
 	_, aborted := m.stable(m.batches)
 	var got []index.Txn
 	for _, s := range *l.segs.Load() {

@@ -348,8 +348,7 @@ func (p *loading) activate(t *task.T) error {
 	if p.clean && !p.cut {
 		return nil
 	}
-	// Durably: a snapshot that comes back would speak of another history.
-	if err := l.removeSnapshots(t, func(o int64) bool { return o > p.end }); err != nil {
+	if err := p.settleSnapshots(t); err != nil {
 		return err
 	}
 	for i, s := range p.segs {

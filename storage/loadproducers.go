@@ -57,6 +57,51 @@ func (l *Log) loadProducers(t *task.T, segs []*segment, end, hw int64) (*produce
 	return state, replayProducers(t, segs, state, state.End(), end, nil)
 }
 
+// settleSnapshots leaves no producer snapshot that must not be believed, and makes durable
+// what is left: the recovery point is about to pass it. Those above the end speak of another
+// history. The others from the recovery point on may never have been synced, and are removed if
+// they are damaged; who is good only in the page cache is written anew, for a sync may have failed
+// before. The caller syncs the directory: what came back would not be looked at again.
+func (p *loading) settleSnapshots(t *task.T) error {
+	l := p.l
+	list, err := l.snapshots(t)
+	if err != nil {
+		return err
+	}
+	var bad []int64
+	for _, o := range list {
+		switch {
+		case o > p.end:
+			bad = append(bad, o)
+		case o >= p.checkpoint:
+			ok, err := l.renewSnapshot(t, o)
+			if err != nil {
+				return err
+			}
+			if !ok {
+				bad = append(bad, o)
+			}
+		}
+	}
+	return l.removeSnapshots(t, func(o int64) bool { return slices.Contains(bad, o) })
+}
+
+// renewSnapshot writes a snapshot anew and syncs it, or reports that it is damaged.
+func (l *Log) renewSnapshot(t *task.T, offset int64) (ok bool, err error) {
+	path := segmentName(l.path, offset, snapshotSuffix)
+	b, err := readFile(t, l.env.Disk, path)
+	if err != nil {
+		return false, err
+	}
+	if _, err := producer.DecodeSnapshot(b); err != nil {
+		return false, nil
+	}
+	if err := l.putSnapshot(t, offset, b); err != nil {
+		return false, err
+	}
+	return true, syncPath(t, l.env.Disk, path)
+}
+
 // noMarkers reports whether no transaction ended in [from, end).
 func noMarkers(t *task.T, segs []*segment, from, end int64) (bool, error) {
 	none := true

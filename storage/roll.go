@@ -188,6 +188,11 @@ func (l *Log) writeSnapshot(t *task.T, offset int64) error {
 	l.mu.Lock()
 	b := l.producers.Snapshot()
 	l.mu.Unlock()
+	return l.putSnapshot(t, offset, b)
+}
+
+// putSnapshot replaces the content of <offset>.snapshot.
+func (l *Log) putSnapshot(t *task.T, offset int64, b []byte) error {
 	path := segmentName(l.path, offset, snapshotSuffix)
 	f, err := l.env.Disk.Open(t, path, disk.Create)
 	if err != nil {

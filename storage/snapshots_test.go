@@ -1,0 +1,106 @@
+package storage
+
+import (
+	"fmt"
+	"slices"
+	"testing"
+
+	"seedlog/clock/task"
+	"seedlog/disk"
+	"seedlog/storage/producer"
+)
+
+// verifySnapshots compares every producer snapshot that the log has with its batches, of which
+// m has those from the log start on.
+func (m *model) verifySnapshots(t *task.T, l *Log) {
+	for _, o := range must(l.snapshots(t)) {
+		if o > m.end {
+			panic(fmt.Sprintf("%s: snapshot %d above the end %d", l.Name(), o, m.end))
+		}
+		for _, e := range must(l.readSnapshot(t, o)) {
+			for _, b := range slices.Backward(m.batches) {
+				if b.ProducerID != e.ProducerID || b.IsControl() || b.BaseOffset >= o {
+					continue
+				}
+				if e.LastSeq() != b.LastSequence() {
+					panic(fmt.Sprintf("%s: snapshot %d has producer %d at sequence %d, log at %d", l.Name(), o, e.ProducerID, e.LastSeq(), b.LastSequence()))
+				}
+				break
+			}
+		}
+	}
+}
+
+// snapshotted makes a log of one idempotent producer's batches, with a snapshot at 2, 4 and 6 of
+// 8 records, of which nothing is durable: whoever syncs waits for ever.
+func snapshotted(t *task.T, d *Dir) *Log {
+	l := must(d.Create(t, "a", [16]byte{1}, 0, Config{}))
+	l.mu.Lock()
+	l.syncing = true
+	l.mu.Unlock()
+	for i := range int32(8) {
+		if i > 0 && i%2 == 0 {
+			check(l.Roll(t))
+		}
+		must(l.Append(t, 0, batchOf(1, 10, 1_700_000_000_000, idempotent(5, 0, i)), Client))
+	}
+	l.SetHighWatermark(8)
+	return l
+}
+
+func overwrite(t *task.T, d disk.Disk, path string, b []byte) {
+	f := must(d.Open(t, path, disk.Create))
+	check(f.Truncate(t, 0))
+	must(f.WriteAt(t, b, 0))
+	check(f.Close(t))
+}
+
+func (m *machine) expectDurable(path string) {
+	b, ok := m.d.ReadDurable(path)
+	if !ok {
+		panic(path + " is not durable")
+	}
+	must(producer.DecodeSnapshot(b))
+}
+
+// I17: what a power loss made of snapshots that were never synced is removed, wherever they lie,
+// and what is left is made durable, for nobody looks at it again once the recovery point passed.
+func TestRecoverySettlesSnapshots(t *testing.T) {
+	m := newMachine(t, 3)
+	name := func(o int64) string { return segmentName("/data/logs/a-0", o, snapshotSuffix) }
+	m.boot(func(tk *task.T, env Env) {
+		snapshotted(tk, openDir(tk, env, "/data/logs"))
+		overwrite(tk, env.Disk, name(2), make([]byte, 56))
+		overwrite(tk, env.Disk, name(4), nil)
+	})
+	m.boot(func(tk *task.T, env Env) {
+		d := openDir(tk, env, "/data/logs")
+		l := must(d.Load(tk, func(string, [16]byte) Config { return Config{} }, nil))[0]
+		if got := must(l.snapshots(tk)); l.Err() != nil || !slices.Equal(got, []int64{6}) {
+			panic(fmt.Sprint("after the recovery: ", l.Err(), got))
+		}
+		m.expectDurable(name(6))
+		if p := l.Producers(); len(p) != 1 || p[0].LastSeq() != 7 {
+			panic(fmt.Sprintf("the producer is forgotten: %+v", p))
+		}
+		check(d.Close(tk))
+	})
+}
+
+// The snapshot that a trimmed segment ended with stays: it has to be durable before the recovery
+// point passes it, though the segment that it was to be synced with is gone.
+func TestTrimKeepsADurableSnapshot(t *testing.T) {
+	m := newMachine(t, 3)
+	m.boot(func(tk *task.T, env Env) {
+		d := openDir(tk, env, "/data/logs")
+		l := snapshotted(tk, d)
+		must(l.DeleteRecords(tk, 7))
+		l.mu.Lock()
+		l.syncing = false
+		l.mu.Unlock()
+		l.wakeSyncWaiters()
+		check(l.Flush(tk))
+		m.expectDurable(segmentName(l.path, 6, snapshotSuffix))
+		check(d.Close(tk))
+	})
+}
