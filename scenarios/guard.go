@@ -1,6 +1,7 @@
 package scenarios
 
 import (
+	"slices"
 	"strings"
 
 	"seedlog/checker/history"
@@ -18,6 +19,8 @@ type guard struct {
 	// expected is what the recovery of the running incarnation must come to, by directory.
 	expected map[string]store.Recovered
 	pending  bool
+	// forgotten is how many syncs had forgotten their data before the boot.
+	forgotten int
 }
 
 func newGuard(r *Run) *guard {
@@ -28,6 +31,7 @@ func newGuard(r *Run) *guard {
 func (g *guard) beforeBoot() {
 	g.Rec.Boot()
 	g.expected, g.pending = make(map[string]store.Recovered), true
+	g.forgotten = len(g.r.Broker.Disk.Forgotten())
 	for _, path := range g.Dirs() {
 		rec := g.Recovered(path)
 		if rec.Corrupt != "" {
@@ -61,14 +65,17 @@ func (g *guard) bury(name string) {
 	}
 }
 
-// afterBoot compares, once the broker serves, what it recovered.
+// afterBoot compares, once the broker serves, what it recovered. Where a sync of the recovery
+// itself failed, what was found unsynced may be gone.
 func (g *guard) afterBoot() {
 	if !g.pending {
 		return
 	}
 	g.pending = false
+	forgot := g.r.Broker.Disk.Forgotten()[g.forgotten:]
 	for _, path := range g.Dirs() {
-		if rec, ok := g.expected[path]; ok {
+		lost := slices.ContainsFunc(forgot, func(file string) bool { return parent(file) == path })
+		if rec, ok := g.expected[path]; ok && !lost {
 			g.r.verdict.Merge(rec.CheckRecovered(g.ParseLogs(path)))
 		}
 	}

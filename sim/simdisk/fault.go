@@ -2,6 +2,7 @@ package simdisk
 
 import (
 	"math/rand/v2"
+	"slices"
 	"time"
 
 	"seedlog/sim/trace"
@@ -176,6 +177,9 @@ func (d *Disk) Damages() []Damage {
 	}
 	return list
 }
+
+// Forgotten lists the files whose unsynced data a failed sync forgot, in order.
+func (d *Disk) Forgotten() []string { return slices.Clone(d.forgotten) }
 
 func (d *Disk) sawDamage(s *sector) {
 	if x := s.bad; !x.Seen {

@@ -97,6 +97,9 @@ func TestFailedSyncForgets(t *testing.T) {
 		if c := m.d.Count(SyncForgets); c != (Counter{1, 1}) {
 			t.Fatalf("%+v", c)
 		}
+		if f := m.d.Forgotten(); len(f) != 1 || f[0] != "/data/f" {
+			t.Fatalf("forgotten: %v", f)
+		}
 	}
 	want(t, seen, "still cached", "evicted")
 }

@@ -219,6 +219,7 @@ func (f *file) sync() error {
 		evict := d.faults[SyncForgets].rng.IntN(2) == 0
 		if f.n.forget(d, evict) > 0 {
 			d.effective(SyncForgets)
+			d.forgotten = append(d.forgotten, f.path)
 		}
 		return disk.ErrIO
 	}

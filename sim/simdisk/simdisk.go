@@ -71,12 +71,14 @@ type Disk struct {
 
 	mounts []*Mount // alive
 
-	faults  [numFaults]faultState
-	damage  []*Damage
-	fates   [numFates]Counter
-	waitRng *rand.Rand // latencies
-	sideRng *rand.Rand // before or after the effect
-	lossRng *rand.Rand // what a power loss leaves
+	faults [numFaults]faultState
+	damage []*Damage
+	// forgotten are the files whose data failed syncs forgot.
+	forgotten []string
+	fates     [numFates]Counter
+	waitRng   *rand.Rand // latencies
+	sideRng   *rand.Rand // before or after the effect
+	lossRng   *rand.Rand // what a power loss leaves
 }
 
 // New returns an empty disk with a durable root directory.
