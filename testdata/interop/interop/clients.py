@@ -174,4 +174,5 @@ def _cross(broker, c, donor, n, row, topics):
 
 def helper(broker, verb, topic, n, group="-"):
     """What the harness itself asks of the broker goes through franz-go."""
+    need("go")
     run([WORK / "bin" / "franz", verb, broker.address, topic, n, 0, "-", group])
