@@ -159,7 +159,7 @@ func (p *loading) readEpochs(t *task.T) error {
 func (p *loading) verify(t *task.T) error {
 	for i := 0; i < len(p.segs); i++ {
 		last := i == len(p.segs)-1
-		sealed := !last && p.segs[i+1].base <= p.checkpoint
+		sealed := !last && p.durable(i)
 		var err error
 		switch {
 		case p.clean || sealed:
@@ -179,6 +179,11 @@ func (p *loading) verify(t *task.T) error {
 	}
 	return nil
 }
+
+// durable reports that segment i, which is not the last, was synced with its derived files. One
+// that ends at the recovery point need not be: the point may be older than the roll there, from
+// when the segment was still appended to.
+func (p *loading) durable(i int) bool { return p.segs[i+1].base < p.checkpoint }
 
 // corrupt is the error for durable bytes that are damaged.
 func (p *loading) corrupt(from int64, why error) error {
@@ -352,7 +357,7 @@ func (p *loading) activate(t *task.T) error {
 		return err
 	}
 	for i, s := range p.segs {
-		if p.fresh || i+1 < len(p.segs) && p.segs[i+1].base <= p.checkpoint {
+		if p.fresh || i+1 < len(p.segs) && p.durable(i) {
 			continue // nothing is in it, or it is durable
 		}
 		for _, h := range []*fileHandle{&s.log, &s.offsetsFile, &s.timesFile} {

@@ -1,0 +1,59 @@
+package storage
+
+import (
+	"testing"
+
+	"seedlog/clock/task"
+)
+
+// A clean stop's recovery point is the log's end. If the next life's first append begins a new
+// segment there, the old one's indexes were opened for appending and trimmed again, and nobody
+// has synced that: they must not be taken for durable because the segment ends at the point.
+func TestASegmentThatEndsAtTheRecoveryPointIsChecked(t *testing.T) {
+	damaged := 0
+	for seed := range uint64(40) {
+		m := newMachine(t, seed)
+		cfg := Config{SegmentBytes: 1000, IndexIntervalBytes: 1, SegmentIndexBytes: 400}
+		cfgOf := func(string, [16]byte) Config { return cfg }
+		m.boot(func(tk *task.T, env Env) {
+			d := openDir(tk, env, "/data/logs")
+			l := must(d.Create(tk, "a", [16]byte{1}, 0, cfg))
+			for len(*l.segs.Load()) == 1 && l.Size()+int64(len(plainBatch())) <= int64(cfg.SegmentBytes) {
+				must(l.Append(tk, 0, plainBatch(), Client))
+			}
+			check(d.CloseClean(tk, 1))
+		})
+		m.boot(func(tk *task.T, env Env) {
+			d := openDir(tk, env, "/data/logs")
+			l := must(d.Load(tk, cfgOf, nil))[0]
+			l.mu.Lock()
+			l.syncing = true // whoever syncs waits for ever
+			l.mu.Unlock()
+			must(l.Append(tk, 0, plainBatch(), Client))
+			if len(*l.segs.Load()) != 2 {
+				panic("no roll")
+			}
+		})
+		m.d.PowerLoss()
+		if size, _ := m.d.Size(segmentName("/data/logs/a-0", 0, offsetsSuffix)); size == int64(cfg.SegmentIndexBytes) {
+			damaged++
+		}
+		m.boot(func(tk *task.T, env Env) {
+			d := openDir(tk, env, "/data/logs")
+			l := must(d.Load(tk, cfgOf, nil))[0]
+			check(l.Err())
+			check(d.CloseClean(tk, 2))
+			d = openDir(tk, env, "/data/logs")
+			l = must(d.Load(tk, cfgOf, nil))[0]
+			for _, s := range *l.segs.Load() {
+				if _, _, err := s.readTables(tk); err != nil && s != l.active() {
+					t.Errorf("seed %d: %v", seed, err)
+				}
+			}
+			check(d.Close(tk))
+		})
+	}
+	if damaged == 0 {
+		t.Error("no power loss left an index at its full size")
+	}
+}
