@@ -15,12 +15,17 @@ import (
 const (
 	lz4Magic        = 0x184D2204
 	lz4HeadMax      = 4 + 2 + 8 + 4 + 1 // magic, FLG, BD, content size, dictionary, checksum
+	lz4FlagAlone    = 1 << 5            // blocks do not depend on the ones before
 	lz4FlagSize     = 1 << 3
 	lz4FlagDictID   = 1 << 0
 	lz4MinHeadBytes = 7
 )
 
 var errLz4Frame = errors.New("not an LZ4 frame")
+
+// Kafka's consumers in Java cannot read blocks that depend on the ones before. A broker that
+// takes them from a producer holds a partition that nobody in Java gets past.
+var errLz4Dependent = errors.New("an LZ4 frame of dependent blocks")
 
 // lz4Head reads a frame whose header checksum has been mended.
 type lz4Head struct {
@@ -33,6 +38,9 @@ func (h *lz4Head) reset(src []byte, magic int8, rest *bytes.Reader) error {
 	h.left, h.rest = nil, rest
 	if len(src) < lz4MinHeadBytes || binary.LittleEndian.Uint32(src) != lz4Magic {
 		return errLz4Frame
+	}
+	if src[4]&lz4FlagAlone == 0 {
+		return errLz4Dependent
 	}
 	if magic >= 1 {
 		return nil
