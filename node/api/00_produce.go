@@ -111,7 +111,7 @@ func (op *produceOp) append(t *task.T, topic *produceTopic, found *meta.Topic, p
 	if settings.LogAppendTime {
 		limits.TimestampType = record.LogAppendTime
 	}
-	batch, info, err := op.s.codecs.admit(p.records, limits, settings)
+	batch, info, err := op.s.admit(t, p.records, limits, settings)
 	if err == nil && info.Header.IsTransactional() {
 		p.fail(kerr.InvalidTxnState.Code, "transactions are not served")
 		return

@@ -47,6 +47,7 @@ var codes = []struct {
 	{control.ErrNotController, kerr.NotController.Code},
 	{control.ErrTimeout, kerr.RequestTimedOut.Code},
 	{control.ErrStopping, kerr.NotController.Code},
+	{errStopping, kerr.NotLeaderForPartition.Code},
 }
 
 // errorCode is the code that a client is told for err; what nobody expected is a storage

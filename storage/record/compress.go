@@ -129,8 +129,9 @@ func (c *Compressor) take() []byte {
 
 // Recompress appends to dst the batch with its records under another codec (compression.type
 // other than producer), at the given level; everything else is kept, the CRC computed anew. The
-// batch must have passed [ValidateProduce]. The inflated records are held in memory once:
-// inflatedMaxBytes bounds them, and maxBytes, if not 0, the new batch (ErrTooLarge).
+// batch must have passed [ValidateProduce]. The inflated records are held in memory once, for
+// which inflatedMaxBytes are taken, if it is not 0, and no more; maxBytes, if not 0, bounds the
+// new batch (ErrTooLarge).
 func Recompress(dst, batch []byte, codec Codec, level int, d *Decompressor, c *Compressor,
 	inflatedMaxBytes int64, maxBytes int32) ([]byte, error) {
 	h, err := ParseHeader(batch)
@@ -139,10 +140,13 @@ func Recompress(dst, batch []byte, codec Codec, level int, d *Decompressor, c *C
 	}
 	records := batch[HeaderSize:h.Size()]
 	if h.Codec() != None {
+		if codec == None && maxBytes > 0 && (inflatedMaxBytes <= 0 || inflatedMaxBytes > int64(maxBytes)) {
+			inflatedMaxBytes = int64(maxBytes)
+		}
 		if err := d.open(h.Codec(), MagicV2, records, inflatedMaxBytes); err != nil {
 			return dst, err
 		}
-		records, err = d.inflate(nil)
+		records, err = d.inflate(make([]byte, 0, max(inflatedMaxBytes, 0)))
 		d.close()
 		if err != nil {
 			return dst, err

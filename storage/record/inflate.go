@@ -25,6 +25,36 @@ const (
 	keepWindowBytes    = 8 << 20 // a codec that grew beyond this is not kept
 )
 
+// SmallWindowBytes is the zstd window of nearly all batches: up to level 19 of the reference
+// encoder, and every level of the others.
+const SmallWindowBytes = 8 << 20
+
+// InflateNeeds bounds the memory that inflating the batch takes at once, and says which
+// WindowMaxBytes its decompressor needs for that. Nothing for a batch that is not compressed.
+func InflateNeeds(batch []byte) (bytes int64, windowMaxBytes int) {
+	const slack = 256 << 10 // windows of 64 KiB and what surrounds them
+	h, err := ParseHeader(batch)
+	if err != nil {
+		return 0, 0
+	}
+	switch h.Codec() {
+	case Gzip:
+		return slack, 0
+	case Snappy:
+		return slack + min(DefaultBlockMaxBytes, 22*int64(len(batch))), 0
+	case Lz4:
+		return slack + 2*(4<<20), 0 // the largest block, and the one before
+	case Zstd:
+		window := SmallWindowBytes
+		var z zstd.Header
+		if z.Decode(batch[HeaderSize:]) == nil && (z.WindowSize > SmallWindowBytes || z.SingleSegment && z.FrameContentSize > SmallWindowBytes) {
+			window = DefaultWindowMaxBytes
+		}
+		return slack + int64(window)*5/4, window
+	}
+	return 0, 0
+}
+
 // Decompressor inflates the records of compressed batches, a window at a time, and keeps its
 // codecs from one batch to the next, for the first use of each costs up to a megabyte. It serves
 // one batch at a time and one task at a time; [Decoders] is a free list of them. The zero value

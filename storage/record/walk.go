@@ -161,7 +161,10 @@ func (s *slowWalk) varlong(limit int) int64 {
 	}
 	v, n, err := s.d.varlong(min(limit, max(s.left, 1)))
 	if err != nil {
-		s.err = unexpected(err)
+		if err == io.EOF {
+			err = s.d.failed(err)
+		}
+		s.err = err
 		return 0
 	}
 	if s.left -= n; s.left < 0 {
