@@ -3,6 +3,7 @@ package storage
 import (
 	"errors"
 	"fmt"
+	"math"
 	"slices"
 	"strings"
 
@@ -18,8 +19,9 @@ import (
 // what was never synced may have holes anywhere. What it keeps from there on it writes anew.
 func (p *loading) check(t *task.T, i int) error {
 	s := p.segs[i]
-	if i > 0 && s.base != p.end {
-		// The end of the segment before is missing, cut at a batch's border.
+	if i > 0 && s.base != p.end && s.base-1-p.segs[i-1].base <= math.MaxInt32 {
+		// The end of the segment before is missing, cut at a batch's border. A gap that no segment
+		// could have filled was rolled over.
 		if p.end < p.checkpoint {
 			return p.corrupt(p.end, fmt.Errorf("the next segment begins at %d", s.base))
 		}

@@ -132,6 +132,10 @@ func (l *Log) addSegment(s *segment) {
 // replaceEmpty begins anew at base where the active segment has nothing and cannot name the
 // offsets to come.
 func (l *Log) replaceEmpty(t *task.T, base int64) error {
+	// The segment before may wait for being synced, with a snapshot that bears this one's name.
+	if err := l.writeSnapshot(t, base); err != nil {
+		return l.failed(t, err)
+	}
 	s, err := l.newActive(t, base)
 	if err != nil {
 		return l.failed(t, err)

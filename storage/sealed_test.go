@@ -1,9 +1,11 @@
 package storage
 
 import (
+	"fmt"
 	"testing"
 
 	"seedlog/clock/task"
+	"seedlog/storage/record"
 )
 
 // A clean stop's recovery point is the log's end. If the next life's first append begins a new
@@ -56,4 +58,39 @@ func TestASegmentThatEndsAtTheRecoveryPointIsChecked(t *testing.T) {
 	if damaged == 0 {
 		t.Error("no power loss left an index at its full size")
 	}
+}
+
+// An empty segment that cannot name the offsets to come is replaced; the segment before it may
+// not be synced yet, and then ends with a snapshot of the new one's name.
+func TestAnEmptySegmentIsReplacedBehindAnUnsyncedOne(t *testing.T) {
+	m := newMachine(t, 3)
+	m.boot(func(tk *task.T, env Env) {
+		d := openDir(tk, env, "/data/logs")
+		l := snapshotted(tk, d)
+		check(l.Roll(tk))
+		must(l.AppendFollower(tk, followerBatch(1<<33)))
+		l.mu.Lock()
+		l.syncing = false
+		l.mu.Unlock()
+		l.wakeSyncWaiters()
+		check(l.Flush(tk))
+		l.SetHighWatermark(l.LogEndOffset())
+		m.expectDurable(segmentName(l.path, l.active().base, snapshotSuffix))
+	})
+	m.d.PowerLoss()
+	m.boot(func(tk *task.T, env Env) {
+		d := openDir(tk, env, "/data/logs")
+		l := must(d.Load(tk, func(string, [16]byte) Config { return Config{} }, nil))[0]
+		if p := l.Producers(); l.LogEndOffset() != 1<<33+1 || len(p) != 1 || p[0].LastSeq() != 7 {
+			panic(fmt.Sprintf("ends at %d, %+v", l.LogEndOffset(), p))
+		}
+		check(d.Close(tk))
+	})
+}
+
+// followerBatch is a plain batch of one record as a leader sends it.
+func followerBatch(offset int64) []byte {
+	b := plainBatch()
+	record.Stamp(b, offset, 0)
+	return b
 }
