@@ -266,16 +266,16 @@ func (p *Partition) synced() {
 // gatherMax bounds how long a sync waits for more appends.
 const gatherMax = 5 * time.Millisecond
 
-// gather waits until the producers that the last sync served are back, for at most the
-// patience. Otherwise two halves of the producers take turns, each waiting for a sync that
-// the other half cannot share. A lone producer never waits.
-func (p *Partition) gather(t *task.T, served int, patience time.Duration) {
+// gather waits until so many producers want a sync, those that the last one served among
+// them, for at most the patience. Otherwise two halves of the producers take turns, each
+// waiting for a sync that the other half cannot share. A lone producer never waits.
+func (p *Partition) gather(t *task.T, producers int, patience time.Duration) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if served+p.askers < 2 || p.gone {
+	if producers < 2 || p.askers >= producers || p.gone {
 		return
 	}
-	p.enough, p.syncer = served+p.askers, t
+	p.enough, p.syncer = producers, t
 	for until := t.Now().Add(patience); p.enough > 0; {
 		p.mu.Unlock()
 		r := t.Park(until)
