@@ -3,6 +3,7 @@ package scenarios
 import (
 	"fmt"
 	"math/rand/v2"
+	"slices"
 	"strings"
 	"time"
 
@@ -60,6 +61,7 @@ func newPlan(r *Run, rng *rand.Rand) *plan {
 		r.enable(c.name)
 	}
 	p.drawDiskRates(rng)
+	r.prompt = r.prompt && !p.has("pause")
 	return p
 }
 
@@ -72,6 +74,7 @@ func (p *plan) drawDiskRates(rng *rand.Rand) {
 		if on {
 			p.r.Broker.Disk.SetRate(f, every, data)
 			p.r.enable("disk:" + f.String())
+			p.r.prompt = p.r.prompt && f != simdisk.Slow && f != simdisk.Stalled
 		}
 	}
 }
@@ -132,9 +135,15 @@ func (p *plan) supervise() {
 	look = func() {
 		b := p.r.Broker
 		if inc := b.Incarnation(); inc != nil {
-			if ended, _ := inc.Ended(); ended {
-				b.Reap()
-				p.r.guard.crashed(false)
+			if ended, err := inc.Ended(); ended {
+				// What a clean stop says is durable must outlive a power loss right after it.
+				power := err == nil && p.has("power-loss") && rng.IntN(2) == 0
+				if power {
+					b.PowerLoss()
+				} else {
+					b.Reap()
+				}
+				p.r.guard.crashed(power)
 				p.bootIn(drawn(rng, 10*time.Millisecond, 2*time.Second))
 			} else if p.r.offline && rng.IntN(3) == 0 {
 				p.r.World.Probe("restart-after-offline")
@@ -144,6 +153,11 @@ func (p *plan) supervise() {
 		p.after(500*time.Millisecond, look)
 	}
 	p.after(500*time.Millisecond, look)
+}
+
+// has reports whether a class of faults is part of the run.
+func (p *plan) has(name string) bool {
+	return slices.ContainsFunc(p.classes, func(c *class) bool { return c.name == name })
 }
 
 // down ends the process and schedules its return.

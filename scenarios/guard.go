@@ -21,10 +21,12 @@ type guard struct {
 	pending  bool
 	// forgotten is how many syncs had forgotten their data before the boot.
 	forgotten int
+	// before is the bytes of the logs of each log directory when the incarnation began.
+	before map[string]int64
 }
 
 func newGuard(r *Run) *guard {
-	return &guard{r: r, Judge: &Judge{Files: r.Broker.Disk, Rec: r.Rec, Dead: r.dead, Interval: r.interval}}
+	return &guard{r: r, Judge: &Judge{Files: r.Broker.Disk, Rec: r.Rec, Dead: r.dead, Interval: r.interval, Segment: r.segment}}
 }
 
 // beforeBoot works out what the coming recovery must find.
@@ -32,6 +34,11 @@ func (g *guard) beforeBoot() {
 	g.Rec.Boot()
 	g.expected, g.pending = make(map[string]store.Recovered), true
 	g.forgotten = len(g.r.Broker.Disk.Forgotten())
+	g.before = make(map[string]int64)
+	for _, dir := range g.LogDirs {
+		g.before[dir] = g.sizes(dir)
+	}
+	g.claims()
 	for _, path := range g.Dirs() {
 		rec := g.Recovered(path)
 		if rec.Corrupt != "" {
@@ -73,6 +80,7 @@ func (g *guard) afterBoot() {
 	}
 	g.pending = false
 	forgot := g.r.Broker.Disk.Forgotten()[g.forgotten:]
+	g.kept()
 	for _, path := range g.Dirs() {
 		lost := slices.ContainsFunc(forgot, func(file string) bool { return parent(file) == path })
 		if rec, ok := g.expected[path]; ok && !lost {
@@ -84,6 +92,7 @@ func (g *guard) afterBoot() {
 // crashed is called right after a crash. After a power loss, or where the disk was damaged
 // or forgot, the history learns where each log now ends.
 func (g *guard) crashed(power bool) {
+	g.marked()
 	d := g.r.Broker.Disk
 	if !power && d.Count(simdisk.SyncForgets).Fired == 0 && len(d.Damages()) == 0 {
 		return

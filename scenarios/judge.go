@@ -31,6 +31,8 @@ type Judge struct {
 	Dead map[int]bool
 	// Interval is index.interval.bytes of each topic that was created with it for life.
 	Interval map[string]int64
+	// Segment is segment.bytes of each topic that was created with it for life.
+	Segment map[string]int64
 	// ProducersExpire says that producer state may be gone.
 	ProducersExpire bool
 	// Reader is the client that read everything at the end, if Final.
@@ -137,7 +139,7 @@ func (j *Judge) Verdict() checker.Verdict {
 		}
 		v.Merge(pv)
 		v.Merge(p.Check(store.Options{
-			IndexIntervalBytes: j.Interval[topicOf(p.Name)], LogStartOffset: starts[p.Name], Closed: true, ProducersExpire: j.ProducersExpire,
+			IndexIntervalBytes: j.Interval[topicOf(p.Name)], SegmentBytes: j.Segment[topicOf(p.Name)], LogStartOffset: starts[p.Name], Closed: true, ProducersExpire: j.ProducersExpire,
 		}))
 	}
 	for i, hp := range h.Partitions {
@@ -148,8 +150,10 @@ func (j *Judge) Verdict() checker.Verdict {
 	h.Final, h.FinalClient, h.ProducersExpire = j.Final, j.Reader, j.ProducersExpire
 	v.Merge(h.Check())
 	v.Merge(linear.CheckTopics(topics))
-	if j.Rec.PowerLosses() == 0 {
+	if j.Rec.PowerLosses() == 0 || j.Rec.OffsetsSynced {
 		v.Merge(linear.CheckOffsets(offsets))
+	}
+	if j.Rec.PowerLosses() == 0 {
 		if ops := secondOpinion(h); len(ops) < maxSearched {
 			v.Merge(linear.CheckLogs(ops))
 		}

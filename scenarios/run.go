@@ -77,6 +77,10 @@ type Run struct {
 	dead    map[int]bool
 	// interval is index.interval.bytes of each topic that was created with it.
 	interval map[string]int64
+	// segment is segment.bytes of each topic that was created with it.
+	segment map[string]int64
+	// prompt says that nothing in the run makes anybody wait for long.
+	prompt bool
 }
 
 // Execute runs one scenario under one seed.
@@ -89,7 +93,7 @@ func Execute(o Options) (*Result, error) {
 		o.Ops = 500
 	}
 	began := time.Now()
-	r := &Run{opts: o, Ops: o.Ops, Rec: client.NewRecorder(), dead: make(map[int]bool), props: make(map[string]string), interval: make(map[string]int64)}
+	r := &Run{opts: o, Ops: o.Ops, Rec: client.NewRecorder(), dead: make(map[int]bool), props: make(map[string]string), interval: make(map[string]int64), segment: make(map[string]int64)}
 	draw := sched.Stream(o.Seed, "scenario")
 	sc, nc := sched.DrawConfig(draw), simnet.DrawConfig(draw)
 	if s.Name != Swarm {
@@ -102,6 +106,7 @@ func Execute(o Options) (*Result, error) {
 	r.World = sim.New(o.Seed, sc, nc, o.Log)
 	defer r.World.Close()
 	r.draw = fmt.Sprintf("%v; %v", sc, nc)
+	r.prompt = sc.HoldEvery == 0 || sc.HoldMaxNs <= int64(100*time.Millisecond)
 	r.World.OnEvent(r.saw)
 	s.Run(r)
 	return r.result(s.Name, began), nil
@@ -149,6 +154,11 @@ func (r *Run) AddBroker(dc simdisk.Config, cp sched.ClockParams) {
 	dc.Capacity = diskBytes
 	r.Broker = r.World.AddMachine("broker", dc, cp)
 	r.guard = newGuard(r)
+	r.Broker.Disk.OnReuse(func(path, what string) {
+		if strings.HasSuffix(path, ".log") {
+			r.Rec.Failf("I34", path, "is %s again by the process that was told it failed", what)
+		}
+	})
 }
 
 // Boot starts the broker.
@@ -186,6 +196,7 @@ func (r *Run) Env(timeout time.Duration) (client.Env, *task.Group) {
 		Net: iface, Addr: r.Broker.Addr(), Rand: r.Rand(name), Rec: r.Rec, ID: r.clients, Name: name, RequestTimeout: timeout,
 		GiveUp: func(p int) bool { return r.dead[p] },
 		Enough: func() bool { return r.stopped },
+		Prompt: func() bool { return r.prompt },
 	}, group
 }
 
@@ -219,6 +230,9 @@ func (r *Run) CreateTopic(topic *client.Topic, configs [][2]string) bool {
 		for _, kv := range configs {
 			if kv[0] == "index.interval.bytes" {
 				r.interval[topic.Name], _ = strconv.ParseInt(kv[1], 10, 64)
+			}
+			if kv[0] == "internal.segment.bytes" {
+				r.segment[topic.Name], _ = strconv.ParseInt(kv[1], 10, 64)
 			}
 		}
 	}

@@ -58,6 +58,10 @@ func (r *Run) drawKnobs(rng *rand.Rand) {
 	maybe(3, "connections.max.idle.ms", drawn[int64](rng, 1_000, 600_000))
 	maybe(3, "num.recovery.threads.per.data.dir", drawn[int64](rng, 1, 4))
 	maybe(3, "fetch.max.bytes", drawn[int64](rng, 1024, 55<<20))
+	if rng.IntN(5) == 0 { // the coordinator's log, too
+		r.Set("log.flush.interval.messages", "1")
+		r.Rec.OffsetsSynced = true
+	}
 }
 
 func (r *Run) knobText() string {
@@ -85,11 +89,13 @@ func (r *Run) createTopics(rng *rand.Rand) bool {
 			set("segment.ms", drawn[int64](rng, 200, 60_000))
 			set("segment.jitter.ms", rng.Int64N(100))
 		}
+		topic.Synced = r.Rec.OffsetsSynced
 		switch rng.IntN(6) {
 		case 0, 1:
 			topic.Synced = true
 			set("flush.messages", 1)
 		case 2:
+			topic.Synced = false
 			set("flush.messages", drawn[int64](rng, 2, 200))
 		case 3:
 			set("flush.ms", drawn[int64](rng, 10, 5_000))

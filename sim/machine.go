@@ -23,6 +23,8 @@ type Machine struct {
 	inc    *Incarnation
 	// Boots counts incarnations.
 	Boots int
+
+	stopAsked bool // of the newest incarnation
 }
 
 // Incarnation is one process of a machine.
@@ -69,6 +71,7 @@ func (m *Machine) Boot(cfg *config.Config) *Incarnation {
 	}
 	w := m.world
 	m.Boots++
+	m.stopAsked = false
 	rt := w.Sched.NewRuntime(m.Name, m.clock)
 	inc := &Incarnation{Machine: m, rt: rt, mount: m.Disk.Mount(rt), iface: w.Net.Attach(rt)}
 	m.inc = inc
@@ -121,6 +124,7 @@ func (m *Machine) end(power bool) {
 func (m *Machine) Stop() {
 	if m.Up() {
 		m.inc.stopping = true
+		m.stopAsked = true
 		m.inc.Node.Stop()
 	}
 }
@@ -135,6 +139,9 @@ func (m *Machine) Connections() int {
 	}
 	return m.inc.iface.Connections()
 }
+
+// StopAsked reports whether the newest incarnation was asked to stop.
+func (m *Machine) StopAsked() bool { return m.stopAsked }
 
 // Reap takes away a process that ended by itself, with everything that it left behind.
 func (m *Machine) Reap() {

@@ -48,8 +48,10 @@ type Partition struct {
 	Name      string
 	Segments  []Segment
 	Snapshots []Snapshot
-	Epochs    []Epoch
-	HasEpochs bool
+	// BadSnapshots are the offsets of those that cannot be read.
+	BadSnapshots []int64
+	Epochs       []Epoch
+	HasEpochs    bool
 }
 
 // Epoch is a line of leader-epoch-checkpoint.
@@ -117,6 +119,7 @@ func Parse(name string, files []File) (*Partition, checker.Verdict) {
 			snap, err := parseSnapshot(base, f.Data)
 			if err != nil {
 				v.Failf("I17", name, "%s: %v", f.Name, err)
+				p.BadSnapshots = append(p.BadSnapshots, base)
 				continue
 			}
 			p.Snapshots = append(p.Snapshots, snap)
@@ -164,6 +167,8 @@ type Options struct {
 	// IndexIntervalBytes is the index.interval.bytes that held for the partition's whole
 	// life; 0 if it changed, and rebuilt indexes are then not compared.
 	IndexIntervalBytes int64
+	// SegmentBytes is the segment.bytes that held for the partition's whole life, or 0.
+	SegmentBytes int64
 	// LogStartOffset is where the log begins for clients: earlier entries may be gone.
 	LogStartOffset int64
 	// Closed says that the node stopped cleanly: indexes are trimmed, the epoch checkpoint
@@ -177,6 +182,7 @@ type Options struct {
 func (p *Partition) Check(o Options) checker.Verdict {
 	var v checker.Verdict
 	p.checkOffsets(&v)
+	p.checkSizes(&v, o)
 	p.checkEpochs(&v, o)
 	for i := range p.Segments {
 		p.checkIndex(&v, i, o)
@@ -249,6 +255,9 @@ func (p *Partition) checkEpochs(v *checker.Verdict, o Options) {
 		if b.Epoch <= a.Epoch || b.Start < a.Start || b.Start == a.Start && i+1 < len(p.Epochs) && p.Epochs[i+1].Start == b.Start {
 			v.Failf("I12", p.Name, "epoch %d from %d is followed by epoch %d from %d", a.Epoch, a.Start, b.Epoch, b.Start)
 		}
+	}
+	if len(p.Epochs) > 0 && o.Closed && p.Epochs[0].Start < o.LogStartOffset {
+		v.Failf("I12", p.Name, "the cache begins with epoch %d from %d, the log at %d", p.Epochs[0].Epoch, p.Epochs[0].Start, o.LogStartOffset)
 	}
 	last, first := int32(-1), true
 	p.Batches(func(b *logfile.Batch) {

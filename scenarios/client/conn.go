@@ -28,6 +28,8 @@ type Conn struct {
 	in   []byte
 	have int // bytes of in that were read
 	sent []sentRequest
+	// broken is told of an answer that no broker may give; nil tells nobody.
+	broken func(err error)
 }
 
 type sentRequest struct {
@@ -82,10 +84,15 @@ func (c *Conn) Receive(t *task.T, until clock.Instant) (kmsg.Request, kmsg.Respo
 	}
 	next := c.sent[0]
 	c.sent = c.sent[1:]
+	var resp kmsg.Response
 	if corr := int32(binary.BigEndian.Uint32(frame)); corr != next.corr {
-		return nil, nil, fmt.Errorf("%w: correlation id %d where %d is next", ErrProtocol, corr, next.corr)
+		err = fmt.Errorf("%w: correlation id %d where %d is next", ErrProtocol, corr, next.corr)
+	} else {
+		resp, err = Decode(next.req, frame[4:])
 	}
-	resp, err := Decode(next.req, frame[4:])
+	if errors.Is(err, ErrProtocol) && c.broken != nil {
+		c.broken(err)
+	}
 	return next.req, resp, err
 }
 

@@ -45,13 +45,15 @@ type position struct {
 	unset  bool  // next has to be asked for
 	atEnd  bool
 	inFrom int64 // offset of the request that is out
+	inAsk  bool  // it is part of the request that is out, or of its session
+	told   int64 // the high watermark that the session told last, -1 for none
 }
 
 // Run polls until the budget is spent, or, for a final reader, until all is read.
 func (c *Consumer) Run(t *task.T) {
 	for _, topic := range c.Topics {
 		for i := range topic.Partitions {
-			c.positions = append(c.positions, &position{topic: topic, index: i, log: c.partition(topic, i), sent: -1, unset: true})
+			c.positions = append(c.positions, &position{topic: topic, index: i, log: c.partition(topic, i), sent: -1, told: -1, unset: true})
 		}
 	}
 	for !t.Stopping() && !c.done() {
@@ -88,7 +90,7 @@ func (c *Consumer) done() bool {
 func (c *Consumer) forget() {
 	c.sessionID, c.epoch = 0, 0
 	for _, p := range c.positions {
-		p.sent = -1
+		p.sent, p.told = -1, -1
 	}
 }
 
@@ -142,7 +144,7 @@ func (c *Consumer) request() *kmsg.FetchRequest {
 	}
 	incremental := c.Version >= 7 && c.sessionID != 0
 	for _, p := range c.positions {
-		if p.unset || c.GiveUp != nil && c.GiveUp(p.log) {
+		if p.inAsk = !p.unset && !(c.GiveUp != nil && c.GiveUp(p.log)); !p.inAsk {
 			continue
 		}
 		p.inFrom = p.next
@@ -185,6 +187,7 @@ func (c *Consumer) take(t *task.T, resp *kmsg.FetchResponse) error {
 			c.forget()
 		}
 	}
+	c.nothing(resp)
 	for _, topic := range resp.Topics {
 		for i := range topic.Partitions {
 			if p := c.find(topic.Topic, topic.TopicID, topic.Partitions[i].Partition); p != nil {
@@ -195,6 +198,30 @@ func (c *Consumer) take(t *task.T, resp *kmsg.FetchResponse) error {
 		}
 	}
 	return nil
+}
+
+// nothing is I29 for an answer without a single byte: no partition that it leaves out, or
+// has without an error, may have something to read. The first one that has is sent whole,
+// whatever the limits are.
+func (c *Consumer) nothing(resp *kmsg.FetchResponse) {
+	bytes := 0
+	for _, topic := range resp.Topics {
+		for i := range topic.Partitions {
+			r := &topic.Partitions[i]
+			bytes += len(r.RecordBatches)
+			if p := c.find(topic.Topic, topic.TopicID, r.Partition); p != nil {
+				if p.told = r.HighWatermark; r.ErrorCode != 0 {
+					p.told, p.inAsk = -1, false
+				}
+			}
+		}
+	}
+	for _, p := range c.positions {
+		if bytes == 0 && p.inAsk && p.told > p.inFrom {
+			c.Rec.Failf("I29", PartitionName(history.Partition{Topic: p.topic.Name, Index: p.index}),
+				"client %d asked for %d, was told of a high watermark of %d, and got an answer without a byte", c.ID, p.inFrom, p.told)
+		}
+	}
 }
 
 func (c *Consumer) find(name string, id [16]byte, index int32) *position {

@@ -49,6 +49,9 @@ type Env struct {
 	GiveUp func(partition int) bool
 	// Enough says that the safety phase is over: no new operations are begun.
 	Enough func() bool
+	// Prompt, if it is set, says that nothing makes anybody wait for long: no slow disk, no
+	// pause, no task that is held back.
+	Prompt func() bool
 }
 
 func (e *Env) deadline(t *task.T) clock.Instant { return t.Now().Add(e.RequestTimeout) }
@@ -74,6 +77,7 @@ func (e *Env) dial(t *task.T) *Conn {
 	for !t.Stopping() {
 		c, err := Dial(t, e.Net, e.Addr, e.Name, e.deadline(t))
 		if err == nil {
+			c.broken = func(err error) { e.Rec.Failf("I30", e.Name, "%v", err) }
 			return c
 		}
 		if !e.pause(t) {

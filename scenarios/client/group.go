@@ -98,8 +98,10 @@ func (m *Member) life(t *task.T) error {
 	}
 	for m.Commits > 0 && !t.Stopping() && !m.Enough() {
 		t.Sleep(t.Now().Add(time.Duration(m.Rand.Int64N(int64(m.SessionTimeout) / 4))))
-		if ok, err := m.heartbeat(t); err != nil || !ok {
-			return err
+		if m.Rand.IntN(4) > 0 { // a commit is a sign of life, too
+			if ok, err := m.heartbeat(t); err != nil || !ok {
+				return err
+			}
 		}
 		m.Commits--
 		if ok, err := m.commit(t); err != nil || !ok {
@@ -121,7 +123,8 @@ func (m *Member) join(t *task.T) ([]kmsg.JoinGroupResponseMember, error) {
 	req.Version = int16(5 + m.Rand.IntN(5))
 	req.Group, req.MemberID, req.ProtocolType = m.Group, m.memberID, "consumer"
 	req.SessionTimeoutMillis = int32(m.SessionTimeout.Milliseconds())
-	req.RebalanceTimeoutMillis = 2 * req.SessionTimeoutMillis
+	// A rebalance that ends before a silent session does leaves a static member behind.
+	req.RebalanceTimeoutMillis = req.SessionTimeoutMillis/2 + m.Rand.Int32N(3*req.SessionTimeoutMillis/2)
 	if m.InstanceID != "" {
 		req.InstanceID = &m.InstanceID
 	}
@@ -143,10 +146,11 @@ func (m *Member) join(t *task.T) ([]kmsg.JoinGroupResponseMember, error) {
 		return nil, nil
 	}
 	m.memberID, m.generation = r.MemberID, r.Generation
-	if m.generation < m.highest && m.Rec.PowerLosses() == 0 {
+	if m.generation < m.highest && !m.Rec.mayLose() {
 		m.Rec.Failf("I26", m.Group, "member %s joined generation %d after generation %d", m.Name, m.generation, m.highest)
 	}
 	m.highest = max(m.highest, m.generation)
+	m.Rec.generation(m.Group, m.generation)
 	if r.LeaderID == r.MemberID {
 		return r.Members, nil
 	}
@@ -224,6 +228,23 @@ func (r *Recorder) own(m *Member, o owned) {
 	r.owners[key] = m.Name
 }
 
+// generation notes that a member was told of a generation.
+func (r *Recorder) generation(group string, g int32) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.joined == nil {
+		r.joined = make(map[string]int32)
+	}
+	r.joined[group] = g // not the largest: an empty group may be removed and begin anew
+}
+
+// newestGeneration is the last one that any member was told of.
+func (r *Recorder) newestGeneration(group string) int32 {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.joined[group]
+}
+
 // load reads the committed offsets of what is owned.
 func (m *Member) load(t *task.T) (bool, error) {
 	if len(m.owned) == 0 {
@@ -297,6 +318,7 @@ func (m *Member) commit(t *task.T) (bool, error) {
 	o := &m.owned[m.Rand.IntN(len(m.owned))]
 	o.next += int64(1 + m.Rand.IntN(9))
 	op := linear.OffsetOp{Client: m.ID, Group: m.Group, Topic: o.topic.Name, Partition: o.index, Invoke: int64(m.Rec.Stamp()), Commit: true, Offset: o.next, Unknown: true}
+	newest := m.Rec.newestGeneration(m.Group)
 	req := kmsg.NewPtrOffsetCommitRequest()
 	req.Version = int16(7 + m.Rand.IntN(3))
 	req.Group, req.MemberID, req.Generation = m.Group, m.memberID, m.generation
@@ -320,6 +342,9 @@ func (m *Member) commit(t *task.T) (bool, error) {
 	case nil:
 		op.Unknown = false
 		m.Rec.Offset(op)
+		if newest > m.generation && !m.Rec.mayLose() {
+			m.Rec.Failf("I28", m.Group, "a commit of member %s in generation %d was taken, after generation %d had been joined", m.Name, m.generation, newest)
+		}
 		return true, nil
 	case kerr.IllegalGeneration, kerr.UnknownMemberID, kerr.RebalanceInProgress, kerr.FencedInstanceID, kerr.CoordinatorLoadInProgress:
 		// Refused: without effect. NOT_COORDINATOR may come after the record was written.

@@ -2,6 +2,7 @@ package client
 
 import (
 	"encoding/binary"
+	"time"
 
 	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kmsg"
@@ -121,6 +122,7 @@ func (p *Producer) initProducer(t *task.T) bool {
 		return false
 	}
 	p.pid, p.epoch = r.ProducerID, r.ProducerEpoch
+	p.Rec.producerID(p.ID, p.pid)
 	for _, to := range p.targets {
 		to.next = 0
 	}
@@ -329,7 +331,12 @@ func (p *Producer) outcome(t *task.T, o *outgoing, code int16, base int64) {
 	case !p.Idempotent:
 		o.to.remove(o)
 	case code == kerr.DuplicateSequenceNumber.Code:
-		o.to.remove(o) // stored, we are not told where
+		// Stored, we are not told where. With five in flight at most, all are remembered.
+		if p.Rec.Boots() == o.boots {
+			p.Rec.Failf("I17", PartitionName(history.Partition{Topic: o.to.topic.Name, Index: o.to.index}),
+				"client %d: the repeat of sequence %d of producer %d, of the last five, did not get its offset", p.ID, o.sequence(), p.pid)
+		}
+		o.to.remove(o)
 	case code == kerr.OutOfOrderSequenceNumber.Code && first && !o.to.bounced:
 		for _, s := range o.sends {
 			p.Rec.Disowned(s, p.Rec.Boots() > o.boots, p.Rec.PowerLosses() > p.losses)
@@ -347,6 +354,10 @@ func (p *Producer) outcome(t *task.T, o *outgoing, code int16, base int64) {
 	default:
 		if first {
 			p.Rec.Note(p.ID, "%s for sequence %d of %s-%d", name(code), o.sequence(), o.to.topic.Name, o.to.index)
+		}
+		if code == kerr.RequestTimedOut.Code && p.Prompt != nil && p.Prompt() && p.RequestTimeout >= 2*time.Second {
+			p.Rec.Failf("I30", PartitionName(history.Partition{Topic: o.to.topic.Name, Index: o.to.index}),
+				"client %d: sequence %d was not committed within %v, and nothing is slow", p.ID, o.sequence(), p.RequestTimeout/2)
 		}
 		o.to.bounced = true
 		p.pause(t)

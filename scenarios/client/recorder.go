@@ -21,11 +21,16 @@ type Recorder struct {
 	verdict checker.Verdict
 	ops     int
 	owners  map[string]string // who owns what in a generation
+	joined  map[string]int32  // the newest generation of each group that a member was told of
+	given   map[int64]int     // who was given a producer id
 	notes   map[int]string    // what each client was told last
 	// powerLosses counts so far; a client may not blame a broker for forgetting after one.
 	powerLosses int
 	// boots of the broker so far.
 	boots int
+	// OffsetsSynced says that committed offsets and generations are acknowledged only when
+	// they are synced (log.flush.interval.messages=1): a power loss takes none. Set at the start.
+	OffsetsSynced bool
 }
 
 // NewRecorder returns an empty recorder.
@@ -187,6 +192,27 @@ func (r *Recorder) Note(client int, format string, args ...any) {
 		r.notes = make(map[int]string)
 	}
 	r.notes[client] = fmt.Sprintf(format, args...)
+}
+
+// producerID is I31 for producer ids: the block that they come from is in the metadata, so
+// that none is given twice.
+func (r *Recorder) producerID(client int, id int64) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.given == nil {
+		r.given = make(map[int64]int)
+	}
+	if first, twice := r.given[id]; twice {
+		r.verdict.Failf("I31", "producer ids", "producer id %d was given to client %d and to client %d", id, first, client)
+	}
+	r.given[id] = client
+}
+
+// mayLose reports whether a power loss may have taken what the coordinator acknowledged.
+func (r *Recorder) mayLose() bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.powerLosses > 0 && !r.OffsetsSynced
 }
 
 // Notes is what each client was told last.

@@ -101,6 +101,11 @@ func (d *Disk) SetRate(f Fault, every int64, match func(path string) bool) {
 	}
 }
 
+// OnReuse registers what is called when an incarnation writes a file again of which a write
+// failed, or syncs one again of which a sync failed: what is in the page cache then is not
+// what is on the disk. what is "written" or "synced".
+func (d *Disk) OnReuse(fn func(path, what string)) { d.onReuse = fn }
+
 // Arm makes a fault happen to one call. A file path in Match is the one it was opened with.
 func (d *Disk) Arm(in *Injection) *Injection {
 	s := &d.faults[in.Fault]

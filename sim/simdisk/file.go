@@ -93,6 +93,7 @@ func (f *file) WriteAt(t *task.T, p []byte, off int64) (int, error) {
 	if err != nil {
 		return 0, err
 	}
+	f.again(f.n.writeFailed, "written")
 	first := f.splitWrite(c, len(p), off)
 	n, err := f.write(p[:first], off)
 	if first < len(p) && err == nil { // the task is parked, or killed, between two pages
@@ -104,7 +105,11 @@ func (f *file) WriteAt(t *task.T, p []byte, off int64) (int, error) {
 		k, err = f.write(p[first:], off+int64(first))
 		n += k
 	}
-	return n, f.finish(t, c, "write", err)
+	err = f.finish(t, c, "write", err)
+	if err != nil {
+		f.n.writeFailed = f.m
+	}
+	return n, err
 }
 
 // WriteVec implements disk.File.
@@ -202,7 +207,18 @@ func (f *file) Sync(t *task.T) error {
 	if err != nil {
 		return err
 	}
-	return f.finish(t, c, "sync", f.sync())
+	f.again(f.n.syncFailed, "synced")
+	if err = f.finish(t, c, "sync", f.sync()); err != nil {
+		f.n.syncFailed = f.m
+	}
+	return err
+}
+
+// again tells that a file is used once more by an incarnation that was told of its failure.
+func (f *file) again(failed *Mount, what string) {
+	if failed == f.m && f.m.d.onReuse != nil {
+		f.m.d.onReuse(f.path, what)
+	}
 }
 
 func (f *file) sync() error {

@@ -41,6 +41,9 @@ func (op fileOp) weight() int64 { return max(op.n, 1) }
 
 // inode is a file or a directory.
 type inode struct {
+	// The incarnation that was told that a write, or a sync, of the file failed.
+	writeFailed, syncFailed *Mount
+
 	id    uint64
 	isDir bool
 	links int   // names that lead here now

@@ -1,0 +1,118 @@
+package scenarios
+
+import (
+	"encoding/json"
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
+
+	"seedlog/checker/store"
+	"seedlog/scenarios/client"
+	"seedlog/sim/simdisk"
+)
+
+// claims judges what a crash left behind, before the next start mends it: every checkpoint
+// is the old one or the new one, whole, and what lies below a recovery point is durable with
+// all that is derived from it (I16). A disk that was damaged, or forgot what it was told to
+// sync, keeps no promise.
+func (g *guard) claims() {
+	d := g.r.Broker.Disk
+	if d.Count(simdisk.SyncForgets).Fired > 0 || len(d.Damages()) > 0 {
+		return
+	}
+	for _, dir := range g.LogDirs {
+		for _, name := range []string{"recovery-point-offset-checkpoint", "log-start-offset-checkpoint", "replication-offset-checkpoint"} {
+			g.whole(dir+"/"+name, wholeList)
+		}
+		for _, info := range g.Files.List(dir) {
+			if info.Dir && info.Name == metadataDir {
+				g.claimsOfMetadata(dir + "/" + info.Name)
+			}
+		}
+	}
+	for _, path := range g.Dirs() {
+		g.whole(path+"/leader-epoch-checkpoint", wholeList)
+		g.whole(path+"/partition.metadata", func(b string) bool { return strings.HasPrefix(b, "version: 0\ntopic_id: ") })
+		p, _ := g.Parse(path)
+		point := g.offsets(parent(path) + "/recovery-point-offset-checkpoint")[base(path)]
+		g.r.verdict.Merge(p.CheckSealed(point, store.Options{IndexIntervalBytes: g.Interval[topicOf(base(path))]}))
+	}
+}
+
+func (g *guard) claimsOfMetadata(path string) {
+	g.whole(path+"/quorum-state", func(b string) bool { return json.Valid([]byte(b)) })
+	g.whole(path+"/leader-epoch-checkpoint", wholeList)
+	for _, info := range g.Files.List(path) {
+		if strings.HasSuffix(info.Name, ".checkpoint") {
+			g.whole(path+"/"+info.Name, func(b string) bool { return b != "" && store.ScanFile([]byte(b)) == "" })
+		}
+	}
+}
+
+// whole is I16 for a file that is only ever replaced.
+func (g *guard) whole(path string, sound func(content string) bool) {
+	if b, ok := g.Files.ReadFile(path); ok && !sound(string(b)) {
+		g.r.Failf("I16", path, "a crash left neither the old file nor the new one, but %d bytes: %.60q", len(b), b)
+	}
+}
+
+// wholeList reports whether a checkpoint is version 0, a count, and as many lines.
+func wholeList(b string) bool {
+	lines := strings.Split(b, "\n")
+	if len(lines) < 3 || lines[0] != "0" || lines[len(lines)-1] != "" {
+		return false
+	}
+	n, err := strconv.Atoi(lines[1])
+	return err == nil && len(lines) == n+3 && !slices.Contains(lines[:n+2], "")
+}
+
+// kept is I16 and I32 for what a start made of the directories: the torn tail is gone, what
+// is corrupt is whole, and live replicas are where they were.
+func (g *guard) kept() {
+	for _, path := range slices.Sorted(maps.Keys(g.expected)) {
+		rec, after := g.expected[path], g.ParseLogs(path)
+		if rec.Corrupt != "" {
+			g.r.verdict.Merge(rec.CheckUntouched(after))
+		} else if !g.r.offline { // a directory that failed meanwhile was perhaps not recovered
+			g.r.verdict.Merge(rec.CheckTail(after))
+		}
+		if g.live(base(path)) && len(after.Segments) == 0 {
+			g.r.Failf("I32", base(path), "the directory of a live replica is gone")
+		}
+	}
+}
+
+// live reports whether a directory is that of a topic which nobody deletes.
+func (g *guard) live(name string) bool {
+	return slices.ContainsFunc(g.r.Topics, func(t *client.Topic) bool { return t.Name == topicOf(name) })
+}
+
+// sizes is the bytes of all logs of a directory, the metadata's too.
+func (g *guard) sizes(dir string) (sum int64) {
+	for _, info := range g.Files.List(dir) {
+		if !info.Dir {
+			continue
+		}
+		for _, f := range g.Files.List(dir + "/" + info.Name) {
+			if strings.HasSuffix(f.Name, ".log") {
+				sum += f.Size
+			}
+		}
+	}
+	return sum
+}
+
+// marked is I15 for the clean-shutdown marker: a process that was not asked to stop and has
+// written to a directory's logs has removed the marker before.
+func (g *guard) marked() {
+	if g.r.Broker.StopAsked() {
+		return
+	}
+	for _, dir := range g.LogDirs {
+		_, marker := g.Files.ReadFile(dir + "/.kafka_cleanshutdown")
+		if now := g.sizes(dir); marker && now != g.before[dir] {
+			g.r.Failf("I15", dir, "the logs went from %d to %d bytes under a clean-shutdown marker", g.before[dir], now)
+		}
+	}
+}
