@@ -40,7 +40,9 @@ func ParseMetaProperties(b []byte) (p MetaProperties, err error) {
 	}
 	version := find(props, "version")
 	switch {
-	case version == nil || version.value == "0":
+	case version == nil:
+		return p, damaged(0, "there is no version")
+	case version.value == "0":
 		return p, damaged(0, "version 0: the directory was written by a cluster with ZooKeeper")
 	case version.value != "1":
 		return p, damaged(version.line, "version %q; known is 1", clip(version.value))
