@@ -99,3 +99,28 @@ func TestALogStartIsDurableBeforeItIsSeen(t *testing.T) {
 		t.Error("in no seed the log start had moved")
 	}
 }
+
+// The CRC of a batch covers neither its offset nor its epoch. A write that was torn there, at a
+// sector's border, leaves a batch that is sound by itself and does not follow.
+func TestATornHeaderEndsTheLog(t *testing.T) {
+	for at, field := range map[int64]string{0: "offset", 12: "epoch"} {
+		m := newMachine(t, 1)
+		m.boot(func(tk *task.T, env Env) {
+			d := openDir(tk, env, "/data/logs")
+			l := must(d.Create(tk, "a", [16]byte{1}, 0, Config{}))
+			must(l.Append(tk, 7, plainBatch(), Client))
+			pos := l.Size()
+			must(l.Append(tk, 7, plainBatch(), Client))
+			f := must(env.Disk.Open(tk, "/data/logs/a-0/00000000000000000000.log", disk.Write))
+			must(f.WriteAt(tk, make([]byte, 8-at/3), pos+at))
+		})
+		m.boot(func(tk *task.T, env Env) {
+			d := openDir(tk, env, "/data/logs")
+			l := must(d.Load(tk, func(string, [16]byte) Config { return Config{} }, nil))[0]
+			if end := l.LogEndOffset(); end != 1 {
+				t.Errorf("torn %s: the log ends at %d", field, end)
+			}
+			check(d.Close(tk))
+		})
+	}
+}

@@ -11,6 +11,7 @@ import (
 	"seedlog/disk"
 	"seedlog/storage/index"
 	"seedlog/storage/producer"
+	"seedlog/storage/record"
 )
 
 // check reads segment i batch by batch: size within the file, CRC right, offsets ascending
@@ -31,6 +32,10 @@ func (p *loading) check(t *task.T, i int) error {
 	s.offsets.loaded, s.times.loaded, s.maxKnown, s.txns.loaded = true, true, true, true
 	s.sinceIndex = 0
 	good := int64(0)
+	epoch := int32(record.NoLeaderEpoch)
+	if i > 0 {
+		epoch = p.epochs.EpochFor(s.base - 1)
+	}
 	var w rewriter
 	bad := s.walk(t, 0, s.size.Load(), replayChunk*4, func(sc *scanner, b *batch) (bool, error) {
 		if err := sc.check(t, b); err != nil {
@@ -40,6 +45,11 @@ func (p *loading) check(t *task.T, i int) error {
 			return false, fmt.Errorf("%w at position %d: offsets [%d, %d], expected %d or above in segment %d",
 				errBadBatch, b.pos, b.BaseOffset, b.LastOffset(), p.end, s.base)
 		}
+		// The CRC covers neither the offset nor the epoch: a header that was torn there is sound.
+		if b.Magic >= record.MagicV2 && b.LeaderEpoch < epoch {
+			return false, fmt.Errorf("%w at position %d: offset %d has epoch %d, the one before it %d", errBadBatch, b.pos, b.BaseOffset, b.LeaderEpoch, epoch)
+		}
+		epoch = max(epoch, b.LeaderEpoch)
 		if b.NextOffset() > p.checkpoint {
 			if err := w.add(t, sc, b); err != nil {
 				return false, err

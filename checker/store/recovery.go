@@ -15,15 +15,19 @@ type Recovered struct {
 	// and the only copy goes offline.
 	Corrupt string
 	before  *Partition
+	// kept are the batches below the end.
+	kept []stored
 }
 
 // Recover tells what a recovery from the recovery point must find: everything below it is
 // known to be synced; above it the log is cut at the first bad batch, whatever follows. A
-// log whose clean marker is valid must come back whole. Segments that lie below the log start
+// log whose clean marker is valid must come back whole. Offset and epoch of a batch lie outside
+// its CRC, and a power loss may tear it there: what is sound has to follow. Segments that lie below the log start
 // were deleted: a power loss may have brought some of them back and not others, which says
 // nothing. A log that ends below its start begins anew there (I14).
 func (p *Partition) Recover(recoveryPoint, logStart int64, clean bool) Recovered {
 	r := Recovered{before: p}
+	epoch := int32(-1)
 	segments := p.Segments
 	for len(segments) > 1 && segments[1].Base <= logStart {
 		segments = segments[1:]
@@ -44,7 +48,12 @@ func (p *Partition) Recover(recoveryPoint, logStart int64, clean bool) Recovered
 				r.LogEndOffset = next
 				return r.damaged(recoveryPoint, clean, fmt.Sprintf("batch %d-%d where %d is next", s.Batches[j].Base, s.Batches[j].Last, next))
 			}
-			next = s.Batches[j].Last + 1
+			if s.Batches[j].Epoch < epoch {
+				r.LogEndOffset = next
+				return r.damaged(recoveryPoint, clean, fmt.Sprintf("batch %d-%d has epoch %d after %d", s.Batches[j].Base, s.Batches[j].Last, s.Batches[j].Epoch, epoch))
+			}
+			next, epoch = s.Batches[j].Last+1, s.Batches[j].Epoch
+			r.kept = append(r.kept, stored{s.Batches[j].Base, s.Batches[j].Last, s.Batches[j].Raw})
 		}
 		if s.Why != "" {
 			r.LogEndOffset = next
@@ -74,8 +83,8 @@ func (r Recovered) CheckRecovered(after *Partition) checker.Verdict {
 		return v
 	}
 	stored := flatten(after)
-	for _, want := range flatten(r.before) {
-		if want.last >= r.LogEndOffset || len(after.Segments) > 0 && want.last < after.Segments[0].Base {
+	for _, want := range r.kept {
+		if len(after.Segments) > 0 && want.last < after.Segments[0].Base {
 			continue
 		}
 		got, ok := find(stored, want.base)

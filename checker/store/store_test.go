@@ -144,3 +144,23 @@ func TestRecoveryPassesOverWhatLiesBelowTheLogStart(t *testing.T) {
 		t.Errorf("synced batches above the log start are gone: %+v", r)
 	}
 }
+
+// Offset and epoch lie outside the CRC: a batch torn there is sound by itself, and where it
+// stands it ends the log.
+func TestRecoveryEndsAtABatchThatDoesNotFollow(t *testing.T) {
+	first, second := batch(0, 2, 3, -1, -1), batch(2, 1, 3, -1, -1)
+	for what, torn := range map[string][]byte{"offset": batch(0, 1, 3, -1, -1), "epoch": batch(3, 1, 0, -1, -1)} {
+		before, _ := Parse("t-0", []File{{logName(0, "log"), join(first, second, torn)}})
+		r := before.Recover(3, 0, false)
+		if r.LogEndOffset != 3 || r.Corrupt != "" {
+			t.Errorf("%s: %+v", what, r)
+		}
+		after, _ := Parse("t-0", []File{{logName(0, "log"), join(first, second)}})
+		if v := r.CheckRecovered(after); !v.OK() {
+			t.Errorf("%s: the torn batch is missed: %v", what, v.Violations)
+		}
+		if r := before.Recover(4, 0, false); r.Corrupt == "" {
+			t.Errorf("%s: damage below the recovery point was passed over", what)
+		}
+	}
+}
