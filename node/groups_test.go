@@ -17,7 +17,7 @@ import (
 
 // wire is a connection that speaks every version of a request, not only a client's choice.
 type wire struct {
-	t    *testing.T
+	t    testing.TB
 	conn net.Conn
 	corr int32
 	fmt  *kmsg.RequestFormatter
@@ -115,7 +115,7 @@ func (r *running) topicID(w *wire, name string) [16]byte {
 	return w.do(req).(*kmsg.MetadataResponse).Topics[0].TopicID
 }
 
-func wantCode(t *testing.T, what string, got int16, want *kerr.Error) {
+func wantCode(t testing.TB, what string, got int16, want *kerr.Error) {
 	t.Helper()
 	if want == nil && got != 0 || want != nil && got != want.Code {
 		t.Errorf("%s: got %v, want %v", what, kerr.ErrorForCode(got), want)

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"net"
+	"strings"
 	"testing"
 	"time"
 
@@ -19,7 +20,7 @@ import (
 // complaints counts the events that tell an operator of a bad client.
 type complaints struct {
 	events
-	malformed, closed, unsupported int
+	malformed, closed, unsupported, timedOut int
 }
 
 func newComplaints(t *testing.T) *complaints {
@@ -33,6 +34,9 @@ func newComplaints(t *testing.T) *complaints {
 		case event.ConnectionClosed:
 			if e.Bad {
 				c.closed++
+			}
+			if strings.Contains(e.Reason, "i/o timeout") || e.Reason == "idle" {
+				c.timedOut++
 			}
 		}
 	}

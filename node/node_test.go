@@ -31,7 +31,7 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 // running is a node in production's world.
 type running struct {
-	t    *testing.T
+	t    testing.TB
 	n    *node.Node
 	done chan error
 	addr string
@@ -40,7 +40,7 @@ type running struct {
 
 // events fails the test on an event that says something went wrong, unless it is expected.
 type events struct {
-	t   *testing.T
+	t   testing.TB
 	mu  sync.Mutex
 	on  func(event.Event) bool
 	all func(event.Event) // sees every event
@@ -67,7 +67,7 @@ func (s *events) Emit(e event.Event) {
 }
 
 // start brings a node up on dir and returns when it serves.
-func start(t *testing.T, dir string, settings map[string]string, sink *events) *running {
+func start(t testing.TB, dir string, settings map[string]string, sink *events) *running {
 	t.Helper()
 	props := map[string]string{
 		"log.dirs": dir, "listeners": "PLAINTEXT://127.0.0.1:0", "group.initial.rebalance.delay.ms": "0",
@@ -137,7 +137,7 @@ func (r *running) client(opts ...kgo.Opt) *kgo.Client {
 	return c
 }
 
-func timeout(t *testing.T) context.Context {
+func timeout(t testing.TB) context.Context {
 	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
 	t.Cleanup(cancel)
 	return ctx

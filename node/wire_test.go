@@ -17,7 +17,7 @@ import (
 
 // raw is a connection on which a test says exactly what it wants.
 type raw struct {
-	t    *testing.T
+	t    testing.TB
 	c    net.Conn
 	next int32
 }
