@@ -131,7 +131,7 @@ func (r *limitsRun) with(root string, fn func(b *benchBroker, c *benchConn) erro
 	return b.stop()
 }
 
-// quiet settings let a round leave nothing behind for the next one.
+// benchTopicSettings let a round leave nothing behind for the next one.
 var benchTopicSettings = [][2]string{{"file.delete.delay.ms", "0"}}
 
 func (r *limitsRun) produce() error {
@@ -250,42 +250,51 @@ func (r *limitsRun) compareFetch(b *benchBroker, c *benchConn, frame int, share 
 
 func (r *limitsRun) sync() error {
 	return r.with(r.dir, func(b *benchBroker, c *benchConn) error {
-		batch, _, err := benchBatch(1, r.recordSize)
-		if err != nil {
-			return err
-		}
-		row := limitsRow{name: "flush.messages=1", request: len(batch), target: 0.6}
-		n := int(min(r.bytes/64/int64(len(batch)), 4096))
 		group, err := newSyncGroup(r.ctx, b, limits.WritesPerSync)
 		if err != nil {
 			return err
 		}
 		defer group.close()
-		for round := range r.rounds {
-			r.progress("sync", len(batch), round)
-			raw, err := limits.Sync(r.ctx, r.loop(r.dir, len(batch), n))
-			if err != nil {
-				return err
-			}
-			topic := fmt.Sprintf("sync-%d", round)
-			if err := c.createTopic(topic, append(benchTopicSettings, [2]string{"flush.messages", "1"})...); err != nil {
-				return err
-			}
-			if err := group.produce(topic, batch, n/4); err != nil {
-				return err
-			}
-			rate, cpu, err := b.timed(n*len(batch), func() error { return group.produce(topic, batch, n) })
-			if err != nil {
-				return err
-			}
-			row.raw, row.broker, row.cpu = append(row.raw, raw.Median()), append(row.broker, rate), append(row.cpu, cpu)
-			if err := c.deleteTopic(topic); err != nil {
+		for _, frame := range []int{16 << 10, 1} {
+			if err := r.compareSync(b, c, group, frame); err != nil {
 				return err
 			}
 		}
-		r.rows = append(r.rows, row)
 		return nil
 	})
+}
+
+func (r *limitsRun) compareSync(b *benchBroker, c *benchConn, group syncGroup, frame int) error {
+	batch, _, err := benchBatch(frame, r.recordSize)
+	if err != nil {
+		return err
+	}
+	row := limitsRow{name: "flush.messages=1", request: len(batch), target: 0.6}
+	n := int(max(min(r.bytes/8/int64(len(batch)), 4096), 2*limits.WritesPerSync))
+	for round := range r.rounds {
+		r.progress("sync", len(batch), round)
+		raw, err := limits.Sync(r.ctx, r.loop(r.dir, len(batch), n))
+		if err != nil {
+			return err
+		}
+		topic := fmt.Sprintf("sync-%d-%d", frame, round)
+		if err := c.createTopic(topic, append(benchTopicSettings, [2]string{"flush.messages", "1"})...); err != nil {
+			return err
+		}
+		if err := group.produce(topic, batch, n/2); err != nil {
+			return err
+		}
+		rate, cpu, err := b.timed(n*len(batch), func() error { return group.produce(topic, batch, n) })
+		if err != nil {
+			return err
+		}
+		row.raw, row.broker, row.cpu = append(row.raw, raw.Median()), append(row.broker, rate), append(row.cpu, cpu)
+		if err := c.deleteTopic(topic); err != nil {
+			return err
+		}
+	}
+	r.rows = append(r.rows, row)
+	return nil
 }
 
 // syncGroup is producers of which each has one request in flight.
