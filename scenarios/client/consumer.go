@@ -24,8 +24,9 @@ type Consumer struct {
 	Polls    int   // budget
 	Think    time.Duration
 	// ToEnd makes a final reader: it begins at the log start and ends when every partition
-	// was read to its high watermark.
+	// was read to its high watermark, and to its end in Ends, by number of the log.
 	ToEnd bool
+	Ends  map[int]int64
 
 	conn      *Conn
 	sessionID int32
@@ -264,7 +265,7 @@ func (c *Consumer) answer(t *task.T, p *position, r *kmsg.FetchResponseTopicPart
 	if p.next > r.HighWatermark && r.HighWatermark >= 0 {
 		c.Rec.Failf("I5", where, "client %d read up to %d, above the high watermark %d of the same answer", c.ID, p.next, r.HighWatermark)
 	}
-	p.atEnd = p.next >= r.HighWatermark
+	p.atEnd = p.next >= max(r.HighWatermark, c.Ends[p.log])
 	return nil
 }
 
