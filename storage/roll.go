@@ -85,9 +85,6 @@ func (l *Log) roll(t *task.T, base int64) error {
 		return l.failed(t, err)
 	}
 	old.unpin(t)
-	l.mu.Lock()
-	l.unsealed = append(l.unsealed, old)
-	l.mu.Unlock()
 	if err := l.writeSnapshot(t, base); err != nil {
 		return l.failed(t, err)
 	}
@@ -96,6 +93,8 @@ func (l *Log) roll(t *task.T, base int64) error {
 		return l.failed(t, err)
 	}
 	l.mu.Lock()
+	// Not earlier: who syncs finds the snapshot of the old one by the name of the new one.
+	l.unsealed = append(l.unsealed, old)
 	l.addSegment(s)
 	l.mu.Unlock()
 	l.drawJitter()
@@ -146,6 +145,7 @@ func (l *Log) replaceEmpty(t *task.T, base int64) error {
 	list := append(append(make([]*segment, 0, len(old)), old[:len(old)-1]...), s)
 	l.namesDirty = true
 	l.segs.Store(&list)
+	l.truncations++
 	l.leo = position{max(l.leo.offset, base), base, 0}
 	if len(list) == 1 {
 		l.start = max(l.start, base)

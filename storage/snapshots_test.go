@@ -3,10 +3,12 @@ package storage
 import (
 	"fmt"
 	"slices"
+	"strings"
 	"testing"
 
 	"seedlog/clock/task"
 	"seedlog/disk"
+	"seedlog/sim/simdisk"
 	"seedlog/storage/producer"
 )
 
@@ -103,4 +105,32 @@ func TestTrimKeepsADurableSnapshot(t *testing.T) {
 		m.expectDurable(segmentName(l.path, 6, snapshotSuffix))
 		check(d.Close(tk))
 	})
+}
+
+// A sync that runs while a segment is rolled must not count the segment as synced before it knows
+// the snapshot's name.
+func TestSyncDuringARollLeavesTheSnapshotToTheNext(t *testing.T) {
+	for seed := range uint64(20) {
+		m := newMachine(t, seed)
+		m.boot(func(tk *task.T, env Env) {
+			d := openDir(tk, env, "/data/logs")
+			l := must(d.Create(tk, "a", [16]byte{1}, 0, Config{}))
+			must(l.Append(tk, 0, batchOf(1, 10, 1_700_000_000_000, idempotent(5, 0, 0)), Client))
+			m.d.Arm(&simdisk.Injection{Fault: simdisk.Slow, Match: func(p string) bool { return strings.HasSuffix(p, snapshotSuffix) }})
+			g := task.NewGroup(env.RT, "flush")
+			g.Go("flush", func(t *task.T) {
+				for len(*l.segs.Load()) == 1 {
+					l.mu.Lock()
+					l.synced = 0 // as if something had been appended
+					l.mu.Unlock()
+					check(l.Flush(t))
+				}
+			})
+			check(l.Roll(tk))
+			g.Wait(tk)
+			check(l.syncUntil(tk, func() bool { return len(l.unsealed) == 0 }))
+			m.expectDurable(segmentName(l.path, 1, snapshotSuffix))
+			check(d.Close(tk))
+		})
+	}
 }
