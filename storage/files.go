@@ -24,6 +24,7 @@ type fileCache struct {
 // fileHandle is one file, open or not. Its path changes when the file is renamed.
 type fileHandle struct {
 	path string // guarded by fileCache.mu, as the rest
+	to   string // where it may lie already, while it is being renamed
 	mode disk.Mode
 	file disk.File
 	refs int
@@ -40,7 +41,7 @@ func (c *fileCache) init(rt task.Runtime, d disk.Disk, limit int) {
 
 // acquire opens the file, or finds it open, and keeps it so until release.
 func (c *fileCache) acquire(t *task.T, h *fileHandle) (disk.File, error) {
-	for {
+	for missed := ""; ; {
 		c.mu.Lock()
 		if h.file != nil {
 			h.refs++
@@ -50,6 +51,9 @@ func (c *fileCache) acquire(t *task.T, h *fileHandle) (disk.File, error) {
 			return f, nil
 		}
 		path, mode, dead := h.path, h.mode, h.dead || c.closed
+		if path == missed && h.to != "" {
+			path = h.to
+		}
 		c.mu.Unlock()
 		if dead {
 			return nil, ErrClosed
@@ -57,9 +61,10 @@ func (c *fileCache) acquire(t *task.T, h *fileHandle) (disk.File, error) {
 		f, err := c.disk.Open(t, path, mode)
 		c.mu.Lock()
 		if err != nil {
-			renamed := h.path != path
+			renamed := h.path != path || h.to != ""
 			c.mu.Unlock()
-			if renamed && errors.Is(err, disk.ErrNotExist) {
+			if renamed && missed == "" && errors.Is(err, disk.ErrNotExist) {
+				missed = path
 				continue
 			}
 			return nil, err
@@ -170,19 +175,16 @@ func (c *fileCache) setMode(t *task.T, h *fileHandle, mode disk.Mode) error {
 func (c *fileCache) rename(t *task.T, h *fileHandle, to string) error {
 	c.mu.Lock()
 	from := h.path
+	h.to = to
 	c.mu.Unlock()
-	if err := c.disk.Rename(t, from, to); err != nil {
-		return err
-	}
-	c.moved(h, to)
-	return nil
-}
-
-// moved remembers that the file lies elsewhere now.
-func (c *fileCache) moved(h *fileHandle, to string) {
+	err := c.disk.Rename(t, from, to)
 	c.mu.Lock()
-	h.path = to
+	if err == nil {
+		h.path = to
+	}
+	h.to = ""
 	c.mu.Unlock()
+	return err
 }
 
 // evict takes idle files out until the bound holds. Its caller holds the lock and closes.

@@ -33,7 +33,8 @@ func (l *Log) syncUntil(t *task.T, done func() bool) error {
 			l.mu.Unlock()
 			return nil
 		}
-		if l.syncing {
+		if l.syncing || l.pointMax != noPointMax {
+			// Somebody is at it, or a truncation is: what it removes needs no sync.
 			l.syncWaiters = append(l.syncWaiters, t)
 			l.mu.Unlock()
 			t.ParkHard()

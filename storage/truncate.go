@@ -41,6 +41,7 @@ func (l *Log) TruncateTo(t *task.T, offset int64) error {
 		return err
 	}
 	keep, gone := l.hideAbove(segs, cut)
+	l.wakeSyncWaiters()
 	if err := l.truncateFiles(t, keep, gone, cut); err != nil {
 		return l.failed(t, err)
 	}
@@ -265,6 +266,7 @@ func (l *Log) truncateFully(t *task.T, offset int64) error {
 	l.synced, l.pointMax = min(l.synced, offset), noPointMax
 	l.producers = producer.NewState(offset)
 	l.mu.Unlock()
+	l.wakeSyncWaiters()
 	if err := l.removeSnapshots(t, func(int64) bool { return true }); err != nil {
 		return l.failed(t, err)
 	}
