@@ -156,6 +156,7 @@ def _seed(client):
 
 def _own(broker, c, n, row, topics):
     need(c.installer, {"js": "node", "java": "java", "kcat": "kcat"}.get(c.installer))
+    need(c.name)
     topic = "interop-" + c.name
     helper(broker, "create", topic, PARTITIONS)
     c.write(broker, topic, n, _seed(c))

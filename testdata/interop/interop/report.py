@@ -11,15 +11,20 @@ COLUMNS = ("client", "version", "wrote", "read", "also read", "seconds", "verdic
 
 
 def table(rows, checks):
-    lines = [COLUMNS] + [(r.client.name, r.client.version, r.wrote, r.read, r.crossed, f"{r.seconds:.1f}", r.verdict) for r in rows]
-    lines += [(c.name, "", "", "", "", f"{c.seconds:.1f}", c.verdict) for c in checks]
-    widths = [max(len(str(l[k])) for l in lines if k or l[1]) for k in range(len(COLUMNS) - 1)]
     print()
-    for line in lines:
-        print("  ".join(str(v).ljust(w) for v, w in zip(line, widths)) + "  " + str(line[-1]).replace("\n", " "))
+    aligned([COLUMNS, *((r.client.name, r.client.version, r.wrote, r.read, r.crossed, f"{r.seconds:.1f}", r.verdict) for r in rows)])
+    print()
+    aligned([("check", "seconds", "verdict"), *((c.name, f"{c.seconds:.1f}", c.verdict) for c in checks)])
     failed = sum(r.verdict.startswith("FAILED") for r in rows + checks)
     refused = sum(r.verdict.startswith("REFUSED") for r in rows + checks)
     print(f"\n{len(rows) + len(checks) - failed - refused} passed, {failed} failed, {refused} skipped", flush=True)
+
+
+def aligned(lines):
+    """Prints columns; the last is a text of any length."""
+    widths = [max(len(str(line[k])) for line in lines) for k in range(len(lines[0]) - 1)]
+    for line in lines:
+        print("  ".join(str(v).ljust(w) for v, w in zip(line, widths)) + "  " + str(line[-1]).replace("\n", " "))
 
 
 def kafka_version():
