@@ -77,7 +77,7 @@ func (g *guard) kept() {
 		} else if !g.r.offline { // a directory that failed meanwhile was perhaps not recovered
 			g.r.verdict.Merge(rec.CheckTail(after))
 		}
-		if g.live(base(path)) && len(after.Segments) == 0 {
+		if g.live(base(path)) && !slices.ContainsFunc(g.Dirs(), func(now string) bool { return base(now) == base(path) }) {
 			g.r.Failf("I32", base(path), "the directory of a live replica is gone")
 		}
 	}

@@ -101,7 +101,12 @@ func crashWhileRecovering(r *Run) {
 		topic := s.topic("t", 1, [2]string{"internal.segment.bytes", "3000"})
 		for range 4 {
 			s.fill(topic, 5+rng.IntN(10))
-			s.down(rng.IntN(2) == 0)
+			clean := rng.IntN(2) == 0
+			if !clean {
+				s.down(rng.IntN(2) == 0)
+			} else if !s.stop() {
+				return
+			}
 			for range 3 {
 				if !s.Boot() {
 					return
@@ -110,7 +115,7 @@ func crashWhileRecovering(r *Run) {
 				s.guard.pending = false // it need not have recovered yet
 				s.down(rng.IntN(3) == 0)
 				_, marker := s.Broker.Disk.ReadFile("/data/.kafka_cleanshutdown")
-				s.must(!marker, "I15", "a node that crashed while it recovered left a clean marker")
+				s.must(clean || !marker, "I15", "a node that crashed while it recovered left a clean marker")
 			}
 			if !s.boot() {
 				return
@@ -253,8 +258,12 @@ func firstEpoch(r *Run) {
 	tell(r, func(s *story) {
 		topic := s.topic("t", 1, [2]string{"flush.messages", "1"})
 		s.fill(topic, 3)
-		for range 2 {
-			if !s.crash(true) {
+		for i := range 3 {
+			s.down(true)
+			if i == 2 {
+				s.must(s.Broker.Disk.FlipBits("/data/t-0/leader-epoch-checkpoint", 0, 0x40), "scenario", "no epochs to damage")
+			}
+			if !s.boot() {
 				return
 			}
 			s.fill(topic, 2)

@@ -1,0 +1,245 @@
+package scenarios
+
+import (
+	"encoding/binary"
+	"errors"
+	"slices"
+	"strings"
+
+	"github.com/twmb/franz-go/pkg/kerr"
+	"github.com/twmb/franz-go/pkg/kmsg"
+
+	"seedlog/checker/store"
+	"seedlog/clock/task"
+	"seedlog/scenarios/client"
+	"seedlog/sim/sched"
+	"seedlog/sim/simdisk"
+	"seedlog/storage"
+)
+
+// producerOutlivesData: the records of a producer are deleted, and it is still known.
+func producerOutlivesData(r *Run) {
+	tell(r, func(s *story) {
+		topic := s.topic("t", 1, [2]string{"internal.segment.bytes", "1200"})
+		s.client("produce, delete everything, go on", func(t *task.T, p *client.Plain) {
+			id, epoch, err := p.ProducerID(t)
+			if !s.ok(err, "producer id") {
+				return
+			}
+			send := func(epoch int16, seq int32) client.Produced {
+				a, err := p.Produce(t, topic, 0, 9, -1, batch(t.UnixMilli(), client.BatchSpec{ProducerID: id, ProducerEpoch: epoch, BaseSequence: seq}, 2, 100, int(seq)))
+				s.ok(err, "produce")
+				return a
+			}
+			for seq := int32(0); seq < 16; seq += 2 {
+				s.code(send(epoch, seq).Code, nil, "produce")
+			}
+			s.code(s.deleteRecords(t, p, topic, -1), nil, "delete records")
+			a := send(epoch, 14)
+			s.must(a.Code == 0 && a.Base == 14, "I17", "the repeat of a batch that was deleted got %s at %d", client.CodeName(a.Code), a.Base)
+			s.must(send(epoch, 18).Code == kerr.OutOfOrderSequenceNumber.Code, "I17", "a gap is taken once the batch before it is deleted")
+			s.must(send(epoch+1, 0).Code == 0, "I10", "a new epoch may begin")
+			s.code(s.deleteRecords(t, p, topic, -1), nil, "delete records")
+			s.must(send(epoch, 16).Code == kerr.InvalidProducerEpoch.Code, "I10", "an old epoch is taken once the new one's batch is deleted")
+		})
+	})
+}
+
+func (s *story) deleteRecords(t *task.T, p *client.Plain, topic *client.Topic, before int64) int16 {
+	req := kmsg.NewPtrDeleteRecordsRequest()
+	req.Version, req.TimeoutMillis = 2, 5000
+	part := kmsg.NewDeleteRecordsRequestTopicPartition()
+	part.Offset = before
+	rt := kmsg.NewDeleteRecordsRequestTopic()
+	rt.Topic = topic.Name
+	rt.Partitions = append(rt.Partitions, part)
+	req.Topics = append(req.Topics, rt)
+	resp, err := p.Call(t, req)
+	if !s.ok(err, "DeleteRecords") {
+		return 0
+	}
+	return resp.(*kmsg.DeleteRecordsResponse).Topics[0].Partitions[0].ErrorCode
+}
+
+// changedSettings: a log that runs takes over what is altered.
+func changedSettings(r *Run) {
+	tell(r, func(s *story) {
+		topic := s.topic("t", 1)
+		s.fill(topic, 3)
+		s.client("alter", func(t *task.T, p *client.Plain) {
+			req := kmsg.NewPtrIncrementalAlterConfigsRequest()
+			req.Version = 1
+			res := kmsg.NewIncrementalAlterConfigsRequestResource()
+			res.ResourceType, res.ResourceName = kmsg.ConfigResourceTypeTopic, "t"
+			for _, kv := range [][2]string{{"flush.messages", "1"}, {"internal.segment.bytes", "2000"}} {
+				c := kmsg.NewIncrementalAlterConfigsRequestResourceConfig()
+				c.Name, c.Value = kv[0], &kv[1]
+				res.Configs = append(res.Configs, c)
+			}
+			req.Resources = append(req.Resources, res)
+			resp, err := p.Call(t, req)
+			if s.ok(err, "alter") {
+				s.code(resp.(*kmsg.IncrementalAlterConfigsResponse).Resources[0].ErrorCode, nil, "alter")
+			}
+		})
+		s.fill(topic, 20)
+		rolled := 0
+		for _, info := range s.Broker.Disk.List("/data/t-0") {
+			if strings.HasSuffix(info.Name, ".log") {
+				rolled++
+			}
+		}
+		s.must(rolled > 2, "I31", "%d segments, after segment.bytes became 2000", rolled)
+		s.Broker.Disk.SetPower(simdisk.Power{None: 1})
+		if s.crash(true) {
+			s.must(s.end(topic) == 46, "I4", "46 records were acknowledged, the last 40 under flush.messages=1; the log ends at %d", s.end(topic))
+		}
+	})
+}
+
+// returningDirectory: a topic is deleted and made again while a disk is away that has its
+// old directory; when the disk is back the old bytes are nobody's.
+func returningDirectory(r *Run) {
+	r.Set("log.dirs", "/data,/more")
+	tell(r, func(s *story) {
+		old := s.topic("t", 1)
+		s.fill(old, 5)
+		if !s.stop() {
+			return
+		}
+		kept := make(map[string][]byte)
+		var names []string
+		for _, dir := range s.guard.LogDirs {
+			for _, info := range s.Broker.Disk.List(dir + "/t-0") {
+				kept[info.Name], _ = s.Broker.Disk.ReadFile(dir + "/t-0/" + info.Name)
+				names = append(names, info.Name)
+			}
+		}
+		if !s.boot() {
+			return
+		}
+		s.client("delete", func(t *task.T, p *client.Plain) {
+			code, err := p.Delete(t, "t")
+			if s.ok(err, "delete") {
+				s.code(code, nil, "delete")
+			}
+		})
+		topic := s.topic("t", 1)
+		s.fill(topic, 1)
+		if s.failed || !s.stop() {
+			return
+		}
+		away := s.guard.LogDirs[0]
+		if _, there := s.Broker.Disk.Size(away + "/t-0/partition.metadata"); there {
+			away = s.guard.LogDirs[1]
+		}
+		for _, name := range names {
+			s.Broker.Disk.WriteFile(away+"/t-0/"+name, kept[name])
+		}
+		for range 2 {
+			if !s.boot() {
+				return
+			}
+			s.must(s.end(topic) == 2, "I32", "the new topic has %d records once the old one's directory is back", s.end(topic))
+			_, ghost := s.Broker.Disk.Size(away + "/t-0/partition.metadata")
+			s.must(!ghost, "I32", "the old topic's directory is still in its place")
+			if s.failed || !s.stop() {
+				return
+			}
+		}
+	})
+}
+
+// lookUpByTime compares ListOffsets by time with what was sent, timestamps going up and down.
+func lookUpByTime(r *Run) {
+	rng := r.Rand("times")
+	tell(r, func(s *story) {
+		topic := s.topic("t", 1, [2]string{"internal.segment.bytes", "3000"}, [2]string{"index.interval.bytes", "300"})
+		var stamps []int64
+		s.client("produce and look up", func(t *task.T, p *client.Plain) {
+			began := t.UnixMilli()
+			for range 60 {
+				records := make([]client.Record, 1+rng.IntN(3))
+				for i := range records {
+					records[i] = client.Record{Timestamp: began - 1000 + rng.Int64N(500) + int64(len(stamps)), Value: make([]byte, 50)}
+					stamps = append(stamps, records[i].Timestamp)
+				}
+				a, err := p.Produce(t, topic, 0, 9, -1, client.Encode(nobody, records))
+				if !s.ok(err, "produce") || !s.code(a.Code, nil, "produce") {
+					return
+				}
+			}
+			for range 80 {
+				ts := stamps[rng.IntN(len(stamps))] + rng.Int64N(3) - 1
+				want := int64(slices.IndexFunc(stamps, func(x int64) bool { return x >= ts }))
+				got, err := client.ListOffset(t, p.Env, p.Conn, topic, 0, ts)
+				if !s.ok(err, "ListOffsets") || !s.must(got == want, "S4", "the first record at or after %d is %d, ListOffsets says %d", ts, want, got) {
+					return
+				}
+			}
+			newest := int64(slices.Index(stamps, slices.Max(stamps)))
+			got, err := client.ListOffset(t, p.Env, p.Conn, topic, 0, -3)
+			if s.ok(err, "ListOffsets") {
+				s.must(got == newest, "S4", "the largest timestamp is at %d, ListOffsets says %d", newest, got)
+			}
+		})
+	})
+}
+
+// followerLog feeds a log what a follower gets from its leader: batches with their offsets,
+// some of them twice.
+func followerLog(r *Run) {
+	rng := r.Rand("follower")
+	r.AddBroker(simdisk.Config{}, sched.ClockParams{}) // its disk is what is needed
+	disk := r.Broker.Disk
+	rt := r.World.Sched.NewRuntime("follower", sched.ClockParams{})
+	group := task.NewGroup(rt, "follower")
+	done := false
+	group.Go("append", func(t *task.T) {
+		defer func() { done = true }()
+		dir, err := storage.OpenDir(t, storage.Env{RT: rt, Disk: disk.Mount(rt), Rand: rng}, "/f", storage.DirConfig{})
+		if err != nil {
+			r.Failf("scenario", "follower", "%v", err)
+			return
+		}
+		log, err := dir.Create(t, "t", [16]byte{1}, 0, storage.Config{SegmentBytes: 2000, IndexIntervalBytes: 300})
+		if err != nil {
+			r.Failf("scenario", "follower", "%v", err)
+			return
+		}
+		var sent [][]byte
+		next := int64(0)
+		for range 40 {
+			b := batch(1_700_000_000_000+next, nobody, 1+rng.IntN(3), 60, int(next))
+			binary.BigEndian.PutUint64(b, uint64(next))
+			binary.BigEndian.PutUint32(b[12:], 0)
+			if _, err := log.AppendFollower(t, b); err != nil {
+				r.Failf("scenario", "follower", "append at %d: %v", next, err)
+				return
+			}
+			sent = append(sent, b)
+			next = log.LogEndOffset()
+			again := sent[rng.IntN(len(sent))]
+			if _, err := log.AppendFollower(t, again); !errors.Is(err, storage.ErrUnexpectedOffset) {
+				r.Failf("I11", "follower", "batch %d was appended again to a log that ends at %d: %v", binary.BigEndian.Uint64(again), next, err)
+				return
+			}
+		}
+		if err := dir.CloseClean(t, 1); err != nil {
+			r.Failf("scenario", "follower", "%v", err)
+		}
+	})
+	if !r.World.Run(func() bool { return done }, readyWithin) {
+		r.Failf("liveness", "follower", "the appends do not end")
+		return
+	}
+	var files []store.File
+	for _, info := range disk.List("/f/t-0") {
+		if b, ok := disk.ReadFile("/f/t-0/" + info.Name); ok {
+			files = append(files, store.File{Name: info.Name, Data: b})
+		}
+	}
+	p, v := store.Parse("t-0", files)
+	v.Merge(p.Check(store.Options{IndexIntervalBytes: 300, SegmentBytes: 2000, Closed: true}))
+	r.verdict.Merge(v)
+}
