@@ -99,7 +99,7 @@ func checkAnswer(t *testing.T, c net.Conn, req kmsg.Request) {
 	waits := req.Key() == int16(kmsg.Fetch) || req.Key() == int16(kmsg.JoinGroup) || req.Key() == int16(kmsg.SyncGroup)
 	patience := 20 * time.Second
 	if waits {
-		patience = 100 * time.Millisecond
+		patience = 20 * time.Millisecond
 	}
 	_ = c.SetReadDeadline(time.Now().Add(patience))
 	var size [4]byte
