@@ -265,7 +265,9 @@ func (c *Consumer) answer(t *task.T, p *position, r *kmsg.FetchResponseTopicPart
 	if p.next > r.HighWatermark && r.HighWatermark >= 0 {
 		c.Rec.Failf("I5", where, "client %d read up to %d, above the high watermark %d of the same answer", c.ID, p.next, r.HighWatermark)
 	}
-	p.atEnd = p.next >= max(r.HighWatermark, c.Ends[p.log])
+	if p.atEnd = p.next >= max(r.HighWatermark, c.Ends[p.log]); c.ToEnd && !p.atEnd {
+		c.Rec.Note(c.ID, "%s is read up to %d, its high watermark is %d and its end %d", where, p.next, r.HighWatermark, c.Ends[p.log])
+	}
 	return nil
 }
 
