@@ -36,9 +36,14 @@ func (d *Dir) CheckpointRecoveryPoints(t *task.T) error {
 }
 
 // recoveryPoint is where a check would have to begin: below it, logs are durable, and so are
-// the derived files of segments that end below it. Under mu.
+// the derived files of segments that end at or below it. The log end of a segment that is
+// being appended to is not such a point, for the next segment may begin there before the
+// indexes of this one are synced: the point stays one below. Under mu.
 func (l *Log) recoveryPoint() int64 {
 	at := min(l.synced, l.pointMax)
+	if !l.closed && at == l.leo.offset && at > l.leo.base && l.leo.base >= 0 {
+		at--
+	}
 	for _, s := range l.unsealed {
 		at = min(at, s.base)
 	}

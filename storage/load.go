@@ -181,8 +181,8 @@ func (p *loading) verify(t *task.T) error {
 }
 
 // durable reports that segment i, which is not the last, was synced with its derived files. One
-// that ends at the recovery point need not be: the point may be older than the roll there, from
-// when the segment was still appended to.
+// that ends at the recovery point itself is checked all the same: Kafka's stop, too, says so of a
+// segment that the next life opens again.
 func (p *loading) durable(i int) bool { return p.segs[i+1].base < p.checkpoint }
 
 // corrupt is the error for durable bytes that are damaged.
@@ -383,6 +383,7 @@ func (p *loading) serve(t *task.T, l *Log) error {
 	last := p.segs[len(p.segs)-1]
 	l.mu.Lock()
 	l.segs.Store(&p.segs)
+	l.loadedPoint = p.checkpoint
 	l.start = p.start
 	l.leo = position{p.end, last.base, last.size.Load()}
 	l.synced = p.end

@@ -25,7 +25,8 @@ type Log struct {
 	path      string
 
 	// gate orders everything that changes files. It is held across disk calls.
-	gate task.Gate
+	gate        task.Gate
+	loadedPoint int64 // the recovery point on disk when the log was loaded, or -1. Gate
 
 	// segs is in the order of offsets, the last is active. Copied on write, under mu.
 	segs task.Published[[]*segment]

@@ -81,6 +81,13 @@ func (l *Log) Roll(t *task.T) error {
 // a task, for appends must not wait for it. Under the Gate.
 func (l *Log) roll(t *task.T, base int64) error {
 	old := l.active()
+	if base <= l.loadedPoint {
+		// A clean stop says that all is durable up to its end; this segment is not, once it ends there.
+		if err := l.dir.CheckpointRecoveryPoints(t); err != nil {
+			return l.failed(t, err)
+		}
+		l.loadedPoint = -1
+	}
 	if err := old.seal(t); err != nil {
 		return l.failed(t, err)
 	}

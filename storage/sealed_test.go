@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"seedlog/clock/task"
+	"seedlog/storage/checkpoint"
 	"seedlog/storage/record"
 )
 
@@ -34,6 +35,9 @@ func TestASegmentThatEndsAtTheRecoveryPointIsChecked(t *testing.T) {
 			must(l.Append(tk, 0, plainBatch(), Client))
 			if len(*l.segs.Load()) != 2 {
 				panic("no roll")
+			}
+			if points := must(d.readOffsets(tk, checkpoint.RecoveryPointFile)); points["a-0"] >= l.active().base {
+				panic(fmt.Sprintf("recovery point %d, and the segment before %d is not synced", points["a-0"], l.active().base))
 			}
 		})
 		m.d.PowerLoss()

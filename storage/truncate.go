@@ -80,7 +80,7 @@ func (l *Log) lowerRecoveryPoint(t *task.T, offset int64) error {
 	l.mu.Lock()
 	lower := offset < l.synced
 	l.synced = min(l.synced, offset)
-	l.pointMax = offset
+	l.pointMax = offset - 1 // see recoveryPoint: offset is about to be the log end
 	l.truncations++
 	l.mu.Unlock()
 	if !lower {
