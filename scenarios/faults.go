@@ -14,9 +14,14 @@ import (
 // one off shifts nothing else. The fault budget of a single machine is simple: it promises
 // to lose nothing to a kill, and to a power loss nothing that it acknowledged as synced;
 // the guard tells the history what a power loss took.
+//
+// The budget of a run thins out: each fault of a kind makes the next one a little less likely,
+// so that whatever was drawn the workload comes to an end, and a run is not a long series of
+// restarts.
 type plan struct {
 	r       *Run
 	classes []*class
+	rates   []*rate
 	// restartAt is set while a boot is due.
 	booting bool
 }
@@ -28,6 +33,13 @@ type class struct {
 	rng  *rand.Rand
 	// once makes it happen and reports whether it could have an effect.
 	once func(rng *rand.Rand) (fired, effective bool)
+}
+
+// rate is a kind of fault that strikes one call of the disk in so many.
+type rate struct {
+	fault simdisk.Fault
+	every int64
+	fired int64
 }
 
 // newPlan draws the subset and the rates.
@@ -68,19 +80,44 @@ func newPlan(r *Run, rng *rand.Rand) *plan {
 // drawDiskRates switches on faults that strike calls of the disk. Write and sync errors take
 // a directory offline until the operator restarts the node.
 func (p *plan) drawDiskRates(rng *rand.Rand) {
-	data := func(path string) bool { return !strings.Contains(path, metadataDir) }
 	for _, f := range []simdisk.Fault{simdisk.ReadError, simdisk.WriteError, simdisk.SyncError, simdisk.SyncForgets, simdisk.CloseError, simdisk.WriteFull, simdisk.Slow, simdisk.Stalled} {
 		on, every := rng.IntN(6) == 0, drawn[int64](rng, 20, 800)
 		if on {
-			p.r.Broker.Disk.SetRate(f, every, data)
+			p.rates = append(p.rates, &rate{fault: f, every: every})
 			p.r.enable("disk:" + f.String())
 			p.r.prompt = p.r.prompt && f != simdisk.Slow && f != simdisk.Stalled
 		}
 	}
 }
 
+// setRate leaves the metadata log alone: its errors end the process.
+func (p *plan) setRate(x *rate) {
+	p.r.Broker.Disk.SetRate(x.fault, x.every, func(path string) bool { return !strings.Contains(path, metadataDir) })
+}
+
+// thinOut makes faults of the disk rarer by an eighth for each that fired.
+func (p *plan) thinOut() {
+	for _, x := range p.rates {
+		fired := p.r.Broker.Disk.Count(x.fault).Fired
+		if fired == x.fired {
+			continue
+		}
+		for ; x.fired < fired && x.every < maxEvery; x.fired++ {
+			x.every += 1 + x.every/8
+		}
+		x.fired = fired
+		p.setRate(x)
+	}
+}
+
+// maxEvery is as rare as a fault gets.
+const maxEvery = 1 << 20
+
 func (p *plan) String() string {
 	var s []string
+	for _, x := range p.rates {
+		s = append(s, fmt.Sprintf("disk:%v/%d", x.fault, x.every))
+	}
 	for _, c := range p.classes {
 		s = append(s, fmt.Sprintf("%s/%v", c.name, c.mean.Round(100*time.Millisecond)))
 	}
@@ -102,6 +139,9 @@ func drawn[N ~int64](rng *rand.Rand, lo, hi N) N {
 
 // start schedules the faults until the run is stopped.
 func (p *plan) start() {
+	for _, x := range p.rates {
+		p.setRate(x)
+	}
 	for _, c := range p.classes {
 		p.schedule(c)
 	}
@@ -114,6 +154,7 @@ func (p *plan) schedule(c *class) {
 		if fired {
 			p.r.count(c.name, effective)
 		}
+		c.mean += c.mean / 8
 		p.schedule(c)
 	})
 }
@@ -133,6 +174,7 @@ func (p *plan) supervise() {
 	rng := p.r.Rand("operator")
 	var look func()
 	look = func() {
+		p.thinOut()
 		b := p.r.Broker
 		if inc := b.Incarnation(); inc != nil {
 			if ended, err := inc.Ended(); ended {
