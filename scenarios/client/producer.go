@@ -151,7 +151,7 @@ func (p *Producer) lost(t *task.T) {
 // step sends while there is room, then takes one answer.
 func (p *Producer) step(t *task.T) error {
 	p.rest(t)
-	for len(p.flying) < p.Depth {
+	for sent := 0; sent < p.Depth && len(p.flying) < p.Depth; sent++ { // with acks=0 nothing flies
 		request := p.nextRequest(t)
 		if len(request) == 0 {
 			break
