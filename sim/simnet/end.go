@@ -27,7 +27,9 @@ type end struct {
 	shutDown bool // closed by its own side: by Close, a failed write, or a kill
 	vanished bool // its machine forgot it without a word
 	eof      bool // the peer's FIN arrived
-	broken   bool // a reset arrived, or keep-alive gave up: nothing more comes in or goes out
+	// answering: a reset that was lost is to be sent again.
+	answering bool
+	broken    bool // a reset arrived, or keep-alive gave up: nothing more comes in or goes out
 
 	reader, writer *task.T
 }
@@ -254,10 +256,24 @@ func (e *end) reset() {
 	e.wake()
 }
 
-// answerReset is what the kernel of a machine that does not know the connection says.
+// retransmit is how soon a sender repeats what nobody acknowledged.
+const retransmit = int64(500 * time.Millisecond)
+
+// answerReset is what the kernel of a machine that does not know the connection says. An
+// answer that is lost is given again: the other side sends again what nobody acknowledged.
 func (e *end) answerReset() {
-	if e.out.l.blocked() {
-		return // the next piece is answered
+	switch {
+	case e.peer.broken || e.peer.shutDown:
+		return
+	case e.out.l.blocked():
+		if !e.answering {
+			e.answering = true
+			e.n.s.At(e.n.after(retransmit), func() {
+				e.answering = false
+				e.answerReset()
+			})
+		}
+		return
 	}
 	e.n.s.At(e.n.after(e.out.l.delay()), e.peer.reset)
 }

@@ -247,6 +247,31 @@ func TestKeepAliveEndsAConnectionToNobody(t *testing.T) {
 	})
 }
 
+// The answer to who writes to a closed connection may be lost in a partition, with the window
+// full: it comes again after the healing, for a sender repeats what is not acknowledged.
+func TestALostResetIsSentAgain(t *testing.T) {
+	cfg := simnet.Calm()
+	cfg.Window = 100
+	w := newWorld(t, cfg)
+	w.run(func(t *task.T) error {
+		server, client, err := w.connect(t)
+		if err != nil {
+			return err
+		}
+		client.Close()
+		if _, err := server.Read(t, make([]byte, 1), t.Now().Add(time.Minute)); err != io.EOF {
+			return fmt.Errorf("reading from a closed connection: %v", err)
+		}
+		w.n.Partition("c1", "m1")
+		w.s.At(w.s.Now().Add(3*time.Second), func() { w.n.Heal("c1", "m1") })
+		err = server.Write(t, []net.Part{{Bytes: make([]byte, 300)}}, t.Now().Add(time.Minute))
+		if !errors.Is(err, net.ErrReset) {
+			return fmt.Errorf("writing to a closed connection: %v", err)
+		}
+		return nil
+	})
+}
+
 func TestStallAndHalfOpenAndReset(t *testing.T) {
 	w := newWorld(t, simnet.Calm())
 	w.run(func(t *task.T) error {
