@@ -147,19 +147,15 @@ func (l *Log) closeClean(t *task.T) error {
 	if err := s.seal(t); err != nil {
 		return l.failed(t, err)
 	}
-	l.mu.Lock()
-	end := l.leo.offset
-	l.unsealed = append(l.unsealed, s)
-	l.namesDirty = true
-	l.mu.Unlock()
-	if end > 0 {
-		if err := l.writeSnapshot(t, end); err != nil {
-			return l.failed(t, err)
-		}
-		if err := syncPath(t, l.env.Disk, segmentName(l.path, end, snapshotSuffix)); err != nil {
+	if end := l.LogEndOffset(); end > 0 {
+		if err := l.replaceSnapshot(t, end); err != nil {
 			return l.failed(t, err)
 		}
 	}
+	l.mu.Lock()
+	l.unsealed = append(l.unsealed, s)
+	l.namesDirty = true
+	l.mu.Unlock()
 	err := l.syncUntil(t, func() bool { return l.synced >= l.leo.offset && len(l.unsealed) == 0 })
 	l.markClosed()
 	return err

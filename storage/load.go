@@ -180,10 +180,9 @@ func (p *loading) verify(t *task.T) error {
 	return nil
 }
 
-// durable reports that segment i, which is not the last, was synced with its derived files. One
-// that ends at the recovery point itself is checked all the same: Kafka's stop, too, says so of a
-// segment that the next life opens again.
-func (p *loading) durable(i int) bool { return p.segs[i+1].base < p.checkpoint }
+// durable reports that segment i, which is not the last, was synced with its derived files. It
+// must not be written to: a crash in the recovery could damage it.
+func (p *loading) durable(i int) bool { return p.segs[i+1].base <= p.checkpoint }
 
 // corrupt is the error for durable bytes that are damaged.
 func (p *loading) corrupt(from int64, why error) error {

@@ -59,9 +59,9 @@ func (l *Log) loadProducers(t *task.T, segs []*segment, end, hw int64) (*produce
 
 // settleSnapshots leaves no producer snapshot that must not be believed, and makes durable
 // what is left: the recovery point is about to pass it. Those above the end speak of another
-// history. The others from the recovery point on may never have been synced, and are removed if
-// they are damaged; who is good only in the page cache is written anew, for a sync may have failed
-// before. The caller syncs the directory: what came back would not be looked at again.
+// history. The others from the recovery point on are removed if they are damaged, and those above
+// it are written anew: they may be good in the page cache only, where a sync failed before. The
+// caller syncs the directory: what came back would not be looked at again.
 func (p *loading) settleSnapshots(t *task.T) error {
 	l := p.l
 	list, err := l.snapshots(t)
@@ -74,7 +74,7 @@ func (p *loading) settleSnapshots(t *task.T) error {
 		case o > p.end:
 			bad = append(bad, o)
 		case o >= p.checkpoint:
-			ok, err := l.renewSnapshot(t, o)
+			ok, err := l.renewSnapshot(t, o, o == p.checkpoint)
 			if err != nil {
 				return err
 			}
@@ -86,8 +86,9 @@ func (p *loading) settleSnapshots(t *task.T) error {
 	return l.removeSnapshots(t, func(o int64) bool { return slices.Contains(bad, o) })
 }
 
-// renewSnapshot writes a snapshot anew and syncs it, or reports that it is damaged.
-func (l *Log) renewSnapshot(t *task.T, offset int64) (ok bool, err error) {
+// renewSnapshot writes a snapshot anew and syncs it, unless it is durable, or reports that it is
+// damaged.
+func (l *Log) renewSnapshot(t *task.T, offset int64, durable bool) (ok bool, err error) {
 	path := segmentName(l.path, offset, snapshotSuffix)
 	b, err := readFile(t, l.env.Disk, path)
 	if err != nil {
@@ -96,7 +97,10 @@ func (l *Log) renewSnapshot(t *task.T, offset int64) (ok bool, err error) {
 	if _, err := producer.DecodeSnapshot(b); err != nil {
 		return false, nil
 	}
-	if err := l.putSnapshot(t, offset, b); err != nil {
+	if durable {
+		return true, nil
+	}
+	if err := putFile(t, l.env.Disk, path, b); err != nil {
 		return false, err
 	}
 	return true, syncPath(t, l.env.Disk, path)

@@ -196,16 +196,36 @@ func (l *Log) flushSealed(t *task.T) {
 // writeSnapshot writes the producers' state at the offset into <offset>.snapshot. It is
 // synced with the segment that it ends.
 func (l *Log) writeSnapshot(t *task.T, offset int64) error {
+	return l.writeSnapshotAs(t, offset, snapshotSuffix)
+}
+
+func (l *Log) writeSnapshotAs(t *task.T, offset int64, suffix string) error {
 	l.mu.Lock()
 	b := l.producers.Snapshot()
 	l.mu.Unlock()
-	return l.putSnapshot(t, offset, b)
+	if err := putFile(t, l.env.Disk, segmentName(l.path, offset, suffix), b); err != nil {
+		return fmt.Errorf("producer snapshot: %w", err)
+	}
+	return nil
 }
 
-// putSnapshot replaces the content of <offset>.snapshot.
-func (l *Log) putSnapshot(t *task.T, offset int64, b []byte) error {
-	path := segmentName(l.path, offset, snapshotSuffix)
-	f, err := l.env.Disk.Open(t, path, disk.Create)
+// replaceSnapshot is writeSnapshot, durable and all at once: there may be one of that name
+// already, below a recovery point that says it is durable. The caller syncs the directory.
+func (l *Log) replaceSnapshot(t *task.T, offset int64) error {
+	const suffix = snapshotSuffix + cleanedSuffix // a start removes what is left of it, Kafka's too
+	if err := l.writeSnapshotAs(t, offset, suffix); err != nil {
+		return err
+	}
+	temp := segmentName(l.path, offset, suffix)
+	if err := syncPath(t, l.env.Disk, temp); err != nil {
+		return err
+	}
+	return l.env.Disk.Rename(t, temp, segmentName(l.path, offset, snapshotSuffix))
+}
+
+// putFile replaces the content of a small file, in place.
+func putFile(t *task.T, d disk.Disk, path string, b []byte) error {
+	f, err := d.Open(t, path, disk.Create)
 	if err != nil {
 		return err
 	}
@@ -213,8 +233,6 @@ func (l *Log) putSnapshot(t *task.T, offset int64, b []byte) error {
 	if err := f.Truncate(t, 0); err != nil {
 		return err
 	}
-	if _, err := f.WriteAt(t, b, 0); err != nil {
-		return fmt.Errorf("producer snapshot: %w", err)
-	}
-	return nil
+	_, err = f.WriteAt(t, b, 0)
+	return err
 }

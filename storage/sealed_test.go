@@ -11,8 +11,8 @@ import (
 
 // A clean stop's recovery point is the log's end. If the next life's first append begins a new
 // segment there, the old one's indexes were opened for appending and trimmed again, and nobody
-// has synced that: they must not be taken for durable because the segment ends at the point.
-func TestASegmentThatEndsAtTheRecoveryPointIsChecked(t *testing.T) {
+// has synced that: the point is lowered first, or they would be taken for durable.
+func TestARollAtTheRecoveryPointLowersIt(t *testing.T) {
 	damaged := 0
 	for seed := range uint64(40) {
 		m := newMachine(t, seed)

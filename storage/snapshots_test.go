@@ -9,6 +9,7 @@ import (
 	"seedlog/clock/task"
 	"seedlog/disk"
 	"seedlog/sim/simdisk"
+	"seedlog/storage/checkpoint"
 	"seedlog/storage/producer"
 )
 
@@ -132,5 +133,41 @@ func TestSyncDuringARollLeavesTheSnapshotToTheNext(t *testing.T) {
 			m.expectDurable(segmentName(l.path, 1, snapshotSuffix))
 			check(d.Close(tk))
 		})
+	}
+}
+
+// What the recovery point calls durable is not written to by a recovery, which may crash, and by
+// a stop only as a whole.
+func TestWhatIsDurableIsNotWrittenInPlace(t *testing.T) {
+	m := newMachine(t, 3)
+	m.boot(func(tk *task.T, env Env) {
+		d := openDir(tk, env, "/data/logs")
+		l := snapshotted(tk, d)
+		l.mu.Lock()
+		l.syncing = false
+		l.mu.Unlock()
+		l.wakeSyncWaiters()
+		check(l.Roll(tk))
+		check(l.syncUntil(tk, func() bool { return l.synced == 8 && len(l.unsealed) == 0 }))
+		check(d.CheckpointRecoveryPoints(tk))
+		if p := must(d.readOffsets(tk, checkpoint.RecoveryPointFile)); p["a-0"] != 8 {
+			panic(p)
+		}
+	})
+	in := m.d.Arm(&simdisk.Injection{Fault: simdisk.WriteError, Match: func(p string) bool {
+		base, _, ok := strings.Cut(strings.TrimPrefix(p, "/data/logs/a-0/"), ".")
+		return ok && len(base) == 20 && (base < "00000000000000000008" || strings.HasSuffix(p, "8"+snapshotSuffix))
+	}})
+	m.boot(func(tk *task.T, env Env) {
+		d := openDir(tk, env, "/data/logs")
+		l := must(d.Load(tk, func(string, [16]byte) Config { return Config{} }, nil))[0]
+		if got := must(l.snapshots(tk)); l.Err() != nil || !slices.Equal(got, []int64{2, 4, 6, 8}) {
+			panic(fmt.Sprint("after the recovery: ", l.Err(), got))
+		}
+		check(d.CloseClean(tk, 1))
+		m.expectDurable(segmentName(l.path, 8, snapshotSuffix))
+	})
+	if in.Fired {
+		t.Error("a durable file was written to")
 	}
 }
