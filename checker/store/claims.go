@@ -11,12 +11,15 @@ import (
 // CheckSealed is I16 for derived files, and is asked of what a crash left behind, before
 // anybody mends it: of the segments that end at or below the recovery point everything is
 // durable, the indexes as a replay makes them, and the producer snapshot that a segment ends
-// with whole, if it is there.
+// with whole, if it is there. Of a segment below the log start files may be gone: it was removed,
+// and a power loss undid that for the others.
 func (p *Partition) CheckSealed(recoveryPoint int64, o Options) checker.Verdict {
 	var found, v checker.Verdict
 	for i := 0; i+1 < len(p.Segments) && p.Segments[i+1].Base <= recoveryPoint; i++ {
-		p.checkIndex(&found, i, o)
-		p.checkTimeIndex(&found, i)
+		if p.Segments[i+1].Base > o.LogStartOffset {
+			p.checkIndex(&found, i, o)
+			p.checkTimeIndex(&found, i)
+		}
 		if s := p.Segments[i+1].Base; slices.Contains(p.BadSnapshots, s) {
 			found.Failf("I16", fmt.Sprintf("%s/%020d.snapshot", p.Name, s), "is damaged")
 		}

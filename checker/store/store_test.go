@@ -103,6 +103,26 @@ func TestEachStoredFaultIsNamed(t *testing.T) {
 	}
 }
 
+func TestSealedSegmentsAreWholeUnlessTheyWereRemoved(t *testing.T) {
+	for _, c := range []struct {
+		point, start int64
+		spoil        func(f []File) []File
+		want         bool
+	}{
+		{5, 0, func(f []File) []File { return f }, false},
+		{5, 4, func(f []File) []File { return slices.Delete(f, 1, 2) }, true},
+		{5, 5, func(f []File) []File { return slices.Delete(f, 1, 2) }, false},
+		{4, 0, func(f []File) []File { return slices.Delete(f, 1, 2) }, false},
+		{5, 5, func(f []File) []File { return append(f, File{logName(5, "snapshot"), nil}) }, true},
+	} {
+		p, _ := Parse("t-0", c.spoil(sound()))
+		v := p.CheckSealed(c.point, Options{IndexIntervalBytes: 50, LogStartOffset: c.start})
+		if got := !v.OK(); got != c.want {
+			t.Errorf("recovery point %d, log start %d: %v", c.point, c.start, v.Violations)
+		}
+	}
+}
+
 func TestRecoveryKeepsThePrefixAndOnlyThePrefix(t *testing.T) {
 	before, _ := Parse("t-0", []File{{logName(0, "log"), join(batch(0, 2, 0, -1, -1), batch(2, 1, 0, -1, -1), []byte("torn"))}})
 	r := before.Recover(0, 0, false)
