@@ -57,9 +57,15 @@ func verifyCommand(args []string) error {
 			}
 		}
 	}
-	fmt.Printf("verify: seeds=%d mismatches=%d\n", len(sides[0].order), bad)
+	for _, o := range sides[0].found {
+		fmt.Println(o.Report)
+	}
+	fmt.Printf("verify: seeds=%d mismatches=%d failures=%d\n", len(sides[0].order), bad, len(sides[0].found))
 	if bad > 0 {
 		return errMismatch
+	}
+	if n := len(sides[0].found); n > 0 {
+		return fmt.Errorf("%d seeds found something", n)
 	}
 	return nil
 }
@@ -69,6 +75,7 @@ type side struct {
 	worker worker
 	order  []uint64
 	hash   map[uint64]uint64
+	found  []*outcome
 	err    error
 }
 
@@ -82,6 +89,9 @@ func (s *side) run() {
 			return
 		}
 		s.hash[seed] = o.Trace
+		if !o.OK {
+			s.found = append(s.found, o)
+		}
 	}
 }
 
