@@ -18,7 +18,7 @@ type Workload struct {
 	running atomic.Int64
 }
 
-// DrawWorkload draws producers, consumers, group members and administrators over the topics.
+// DrawWorkload draws producers, consumers, group members, administrators and rude clients over the topics.
 // env makes a client's surroundings and its group of tasks.
 func DrawWorkload(rng *rand.Rand, topics []*client.Topic, env func(timeout time.Duration) (client.Env, *task.Group)) *Workload {
 	w := &Workload{}
@@ -75,6 +75,11 @@ func DrawWorkload(rng *rand.Rand, topics []*client.Topic, env func(timeout time.
 		e, group := env(timeout())
 		c := &client.Trimmer{Env: e, Topics: topics, Ops: 1 + rng.IntN(15)}
 		w.add(group, "trimmer", c.Run)
+	}
+	if rng.IntN(4) == 0 {
+		e, group := env(timeout())
+		c := &client.Rude{Env: e, Topics: topics, Ops: 1 + rng.IntN(30)}
+		w.add(group, "rude", c.Run)
 	}
 	return w
 }
