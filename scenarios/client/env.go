@@ -87,12 +87,15 @@ func (e *Env) dial(t *task.T) *Conn {
 	return nil
 }
 
-// definite reports that an error code of Produce means that nothing was appended.
-func definite(code int16) bool {
+// definite reports that an error code of Produce means that nothing was appended. Of an answer
+// that waits for more than the append, losing the leadership says nothing about it: it fails
+// who waits, whatever became of the batch.
+func definite(code int16, waits bool) bool {
 	switch kerr.ErrorForCode(code) {
-	case kerr.NotLeaderForPartition, kerr.UnknownTopicOrPartition, kerr.UnknownTopicID, kerr.MessageTooLarge, kerr.InvalidRecord,
-		kerr.CorruptMessage, kerr.InvalidTimestamp, kerr.UnsupportedCompressionType, kerr.NotEnoughReplicas, kerr.InvalidRequiredAcks,
-		kerr.OutOfOrderSequenceNumber, kerr.InvalidProducerEpoch, kerr.TopicAuthorizationFailed:
+	case kerr.NotLeaderForPartition, kerr.UnknownTopicOrPartition, kerr.UnknownTopicID:
+		return !waits
+	case kerr.MessageTooLarge, kerr.InvalidRecord, kerr.CorruptMessage, kerr.InvalidTimestamp, kerr.UnsupportedCompressionType,
+		kerr.NotEnoughReplicas, kerr.InvalidRequiredAcks, kerr.OutOfOrderSequenceNumber, kerr.InvalidProducerEpoch, kerr.TopicAuthorizationFailed:
 		return true
 	}
 	return false

@@ -326,7 +326,7 @@ func (p *Producer) outcome(t *task.T, o *outgoing, code int16, base int64) {
 	switch {
 	case code == 0:
 		p.settle(o, history.OK, base)
-	case !p.Idempotent && definite(code):
+	case !p.Idempotent && definite(code, p.Acks == -1 || o.to.topic.Synced):
 		p.settle(o, history.Failed, -1)
 	case !p.Idempotent:
 		o.to.remove(o)
