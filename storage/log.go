@@ -265,15 +265,17 @@ func (l *Log) Epochs() []epoch.Entry {
 	return l.epochs.Entries()
 }
 
-// AssignEpochStart records that leadership epoch begins at offset, durably. A new leader
-// does so before its first append.
-func (l *Log) AssignEpochStart(t *task.T, e int32, offset int64) error {
+// AssignEpochStart records that leadership epoch begins at the log's end, durably, and returns
+// that. A new leader does so before its first append; appends of an earlier epoch that are under
+// way come before it, those that come later are refused.
+func (l *Log) AssignEpochStart(t *task.T, e int32) (start int64, err error) {
 	l.gate.Enter(t)
 	defer l.gate.Leave(t)
 	if err := l.Err(); err != nil {
-		return err
+		return -1, err
 	}
-	return l.assignEpoch(t, e, offset)
+	start = l.LogEndOffset()
+	return start, l.assignEpoch(t, e, start)
 }
 
 // assignEpoch changes the cache and its file. Under the Gate.

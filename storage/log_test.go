@@ -103,10 +103,10 @@ func TestFollowerAppendsAreChecked(t *testing.T) {
 // B7: a leadership without a write has its entry, and loses it to one that begins there too.
 func TestEpochsOfLeadershipsWithoutWrites(t *testing.T) {
 	inLog(t, Config{}, func(tk *task.T, _ *machine, _ *Dir, l *Log) {
-		check(l.AssignEpochStart(tk, 0, 0))
+		expect("start", must(l.AssignEpochStart(tk, 0)), int64(0))
 		must(l.Append(tk, 0, batchOf(5, 1, 1, nil), Client))
-		check(l.AssignEpochStart(tk, 4, 5))
-		check(l.AssignEpochStart(tk, 6, 5))
+		expect("start", must(l.AssignEpochStart(tk, 4)), int64(5))
+		expect("start", must(l.AssignEpochStart(tk, 6)), int64(5))
 		expect("latest", l.LatestEpoch(), int32(6))
 		for _, c := range []struct{ ask, epoch, end int64 }{{0, 0, 5}, {4, 0, 5}, {5, 0, 5}, {6, 6, 5}, {7, -1, -1}} {
 			e, end := l.EndOffsetForEpoch(int32(c.ask))

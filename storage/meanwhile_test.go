@@ -1,9 +1,12 @@
 package storage
 
 import (
+	"fmt"
 	"testing"
+	"time"
 
 	"seedlog/clock/task"
+	"seedlog/storage/record"
 )
 
 // A file that is being renamed can be opened all the time, wherever it lies.
@@ -44,7 +47,7 @@ func TestSyncDuringTruncations(t *testing.T) {
 			g.Go("sync", func(t *task.T) {
 				for !done {
 					check(l.Flush(t))
-					t.Sleep(t.Now().Add(1000))
+					t.Sleep(t.Now().Add(time.Microsecond))
 				}
 			})
 			for n := range 12 {
@@ -65,6 +68,44 @@ func TestSyncDuringTruncations(t *testing.T) {
 			done = true
 			g.Stop()
 			g.Wait(tk)
+			check(d.CloseClean(tk, 1))
+		})
+	}
+}
+
+// A new leadership begins where the appends of the one before end, those that are under way as
+// well, and refuses what comes later (I12).
+func TestAnEpochBeginsBehindTheAppendsUnderWay(t *testing.T) {
+	for seed := range uint64(20) {
+		m := newMachine(t, seed)
+		m.boot(func(tk *task.T, env Env) {
+			d := openDir(tk, env, "/data/logs")
+			l := must(d.Create(tk, "a", [16]byte{1}, 0, Config{SegmentBytes: 400}))
+			g := task.NewGroup(env.RT, "producers")
+			for range 3 {
+				g.Go("producer", func(t *task.T) {
+					for {
+						if _, err := l.Append(t, 3, plainBatch(), Client); err != nil {
+							expectErr("after the change", err, ErrEpoch)
+							return
+						}
+					}
+				})
+			}
+			for l.LogEndOffset() < 5 {
+				tk.Sleep(tk.Now().Add(time.Microsecond))
+			}
+			start := must(l.AssignEpochStart(tk, 5))
+			g.Wait(tk)
+			must(l.Append(tk, 5, plainBatch(), Client))
+			if _, end := l.EndOffsetForEpoch(3); end != start || l.LogEndOffset() != start+1 {
+				panic(fmt.Sprintf("epoch 5 begins at %d, epoch 3 ends at %d, the log at %d", start, end, l.LogEndOffset()))
+			}
+			for it := record.NewBatches(readAll(tk, l, ToLogEnd)); it.Next(); {
+				if h := it.Header(); (h.BaseOffset >= start) != (h.LeaderEpoch == 5) {
+					panic(fmt.Sprintf("offset %d has epoch %d, epoch 5 begins at %d", h.BaseOffset, h.LeaderEpoch, start))
+				}
+			}
 			check(d.CloseClean(tk, 1))
 		})
 	}

@@ -322,8 +322,8 @@ func (p *Partition) lead(t *task.T, reg partition.Registration) error {
 	if reg.LeaderEpoch < old.LeaderEpoch {
 		return nil
 	}
-	start := p.log.LogEndOffset()
-	if err := p.log.AssignEpochStart(t, reg.LeaderEpoch, start); err != nil {
+	start, err := p.log.AssignEpochStart(t, reg.LeaderEpoch)
+	if err != nil {
 		return err
 	}
 	p.mu.Lock()
