@@ -28,6 +28,7 @@ type Member struct {
 	memberID   string
 	generation int32
 	highest    int32 // generation seen
+	losses     int   // power losses before it joined
 	owned      []owned
 }
 
@@ -131,6 +132,7 @@ func (m *Member) join(t *task.T) ([]kmsg.JoinGroupResponseMember, error) {
 	p := kmsg.NewJoinGroupRequestProtocol()
 	p.Name, p.Metadata = "turns", []byte(m.Name)
 	req.Protocols = append(req.Protocols, p)
+	m.losses = m.Rec.PowerLosses()
 	resp, err := m.conn.Call(t, req, t.Now().Add(4*m.SessionTimeout+m.RequestTimeout))
 	if err != nil {
 		return nil, err
@@ -219,7 +221,11 @@ func (r *Recorder) own(m *Member, o owned) {
 	if r.owners == nil {
 		r.owners = make(map[string]string)
 	}
-	// A power loss may take generations with it, which are then used again.
+	// A power loss may take generations with it, which are then used again; of an answer that
+	// was under way meanwhile nobody knows which of them it means.
+	if r.powerLosses != m.losses {
+		return
+	}
 	key := fmt.Sprintf("%d/%s/%d/%s-%d", r.powerLosses, m.Group, m.generation, o.topic.Name, o.index)
 	// A static member that restarts takes its share over under a new member id.
 	if other, ok := r.owners[key]; ok && other != m.Name {
