@@ -2,12 +2,14 @@ package scenarios
 
 import (
 	"encoding/json"
+	"fmt"
 	"maps"
 	"slices"
 	"strconv"
 	"strings"
 
 	"seedlog/checker/store"
+	"seedlog/node/event"
 	"seedlog/scenarios/client"
 	"seedlog/sim/simdisk"
 )
@@ -81,6 +83,15 @@ func (g *guard) kept() {
 		if g.live(base(path)) && !slices.ContainsFunc(g.Dirs(), func(now string) bool { return base(now) == base(path) }) {
 			g.r.Failf("I32", base(path), "the directory of a live replica is gone")
 		}
+	}
+}
+
+// corrupt is I16 for what a recovery calls damaged: it must be, below the recovery point or
+// under a clean marker, and not merely torn.
+func (g *guard) corrupt(e event.Storage) {
+	path := fmt.Sprintf("%s/%s-%d", e.Dir, e.Topic, e.Partition)
+	if g.expected[path].Corrupt == "" && !g.damaged(path) && len(g.r.Broker.Disk.Forgotten()) == 0 {
+		g.Rec.Failf("I16", base(path), "the recovery calls it corrupt from %d on, and nothing damaged it: %v", e.From, e.Err)
 	}
 }
 

@@ -129,6 +129,10 @@ func (r *Run) saw(_ *sim.Machine, e event.Event) {
 	switch e.Name() {
 	case "dir-offline", "partition-failed":
 		r.offline = true
+	case "log-corrupt":
+		if s, ok := e.(event.Storage); ok {
+			r.guard.corrupt(s)
+		}
 	}
 }
 

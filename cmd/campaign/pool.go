@@ -23,10 +23,11 @@ type worker struct {
 	args   []string
 	env    []string
 
-	cmd *exec.Cmd
-	in  io.WriteCloser
-	out *bufio.Reader
-	err *tail
+	cmd  *exec.Cmd
+	used time.Duration // processor time of the seeds that the process has finished
+	in   io.WriteCloser
+	out  *bufio.Reader
+	err  *tail
 }
 
 // tail keeps the end of what a process writes to its standard error.
@@ -56,7 +57,7 @@ func (t *tail) String() string {
 func (w *worker) start() error {
 	w.cmd = exec.Command(w.binary, append([]string{"worker"}, w.args...)...)
 	w.cmd.Env = append(os.Environ(), w.env...)
-	w.err = new(tail)
+	w.err, w.used = new(tail), 0
 	w.cmd.Stderr = w.err
 	var err error
 	if w.in, err = w.cmd.StdinPipe(); err != nil {
@@ -84,11 +85,12 @@ func (w *worker) run(seed uint64, traceFile string) (*outcome, error) {
 	hung := !timer.Stop()
 	if err != nil {
 		_ = w.cmd.Wait()
+		state := w.cmd.ProcessState
 		what := "crash"
 		if hung {
 			what = "hang"
 		}
-		o := &outcome{Seed: seed, Found: what, Kind: what,
+		o := &outcome{Seed: seed, Found: what, Kind: what, CPU: max(0, state.UserTime()+state.SystemTime()-w.used),
 			Line:   fmt.Sprintf("sim: seed=%d verdict=%s", seed, what),
 			Report: fmt.Sprintf("sim: seed=%d verdict=%s\n%s", seed, what, w.err.String())}
 		w.cmd = nil
@@ -98,6 +100,7 @@ func (w *worker) run(seed uint64, traceFile string) (*outcome, error) {
 	if err := json.Unmarshal(line, o); err != nil {
 		return nil, fmt.Errorf("a worker said %q: %w", strings.TrimSpace(string(line)), err)
 	}
+	w.used += o.CPU
 	return o, nil
 }
 
