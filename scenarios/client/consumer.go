@@ -262,7 +262,7 @@ func (c *Consumer) answer(t *task.T, p *position, r *kmsg.FetchResponseTopicPart
 	if n := len(seen); n > 0 {
 		p.next = seen[n-1].Offset + 1
 	}
-	if p.next > r.HighWatermark && r.HighWatermark >= 0 {
+	if len(seen) > 0 && p.next > r.HighWatermark && r.HighWatermark >= 0 {
 		c.Rec.Failf("I5", where, "client %d read up to %d, above the high watermark %d of the same answer", c.ID, p.next, r.HighWatermark)
 	}
 	if p.atEnd = p.next >= max(r.HighWatermark, c.Ends[p.log]); c.ToEnd && !p.atEnd {
