@@ -60,6 +60,11 @@ func (r *Run) settle(w *Workload) {
 	if !ok {
 		return
 	}
+	topics, ok := r.readCatalog()
+	if !ok {
+		r.complain()
+		return
+	}
 	r.World.Phase("judgement")
 	if !r.stopCleanly() {
 		r.complain()
@@ -68,6 +73,7 @@ func (r *Run) settle(w *Workload) {
 	r.guard.Reader, r.guard.Final = final, true
 	r.guard.ProducersExpire = r.Config.ProducerIDExpirationMs <= r.World.Now().Sub(0).Milliseconds()+r.Broker.JumpedMs()+clocksApart.Milliseconds()
 	r.verdict.Merge(r.guard.Verdict())
+	r.guard.judgeCatalog(topics)
 }
 
 // complain takes over what clients saw.
