@@ -111,6 +111,19 @@ func TestEachAnomalyIsNamed(t *testing.T) {
 		{"I14", func(h *History) {
 			h.Polls = append(h.Polls, Poll{Client: 1, Invoke: 7, Return: 8, From: 1, HighWatermark: 2, LogStart: 3})
 		}},
+		{"", func(h *History) {
+			// Asked for before the power failed, answered after a poll that came later.
+			h.Cuts = []Cut{{At: 7, Offset: 1}}
+			h.Logs[0].Records[1].Digest, h.Polls[0].Records[1].Digest = 0xd, 0xd
+			h.Sends = append(h.Sends, Send{Digest: 0xd, Invoke: 8, Return: 9, Outcome: OK, Offset: 1, Acks: -1})
+			h.Polls[0].Invoke, h.Polls[0].Return = 10, 11
+			h.Polls = append(h.Polls, Poll{Client: 1, Invoke: 5, Return: 12, From: 1, HighWatermark: 2, Records: []Seen{{1, 0xb}}})
+		}},
+		{"inconsistent-offsets", func(h *History) {
+			// No power loss lies between the two.
+			h.Cuts = []Cut{{At: 4, Offset: 1}}
+			h.Polls = append(h.Polls, Poll{Client: 1, Invoke: 5, Return: 12, From: 1, HighWatermark: 2, Records: []Seen{{1, 0xc}}})
+		}},
 		{"unseen", func(h *History) { h.Polls[0].Records = h.Polls[0].Records[:1] }},
 		{"I4", func(h *History) {
 			// A prefix is gone that nobody asked to remove.
