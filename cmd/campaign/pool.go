@@ -7,6 +7,7 @@ import (
 	"io"
 	"os"
 	"os/exec"
+	"os/signal"
 	"strings"
 	"sync"
 	"syscall"
@@ -147,12 +148,21 @@ func each(n int, make func() *worker, seeds <-chan uint64, fn func(*outcome) boo
 	return first
 }
 
+// count hands out the seeds from lo to hi, until it is interrupted: a long campaign that is
+// ended early still says what it saw.
 func count(lo, hi uint64) <-chan uint64 {
 	c := make(chan uint64)
+	signals := make(chan os.Signal, 1)
+	signal.Notify(signals, os.Interrupt, syscall.SIGTERM)
 	go func() {
 		defer close(c)
+		defer signal.Stop(signals)
 		for s := lo; ; s++ {
-			c <- s
+			select {
+			case c <- s:
+			case <-signals:
+				return
+			}
 			if s == hi {
 				return
 			}

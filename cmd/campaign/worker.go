@@ -6,6 +6,7 @@ import (
 	"flag"
 	"fmt"
 	"os"
+	"os/signal"
 	"strconv"
 	"strings"
 	"syscall"
@@ -41,6 +42,8 @@ func workerCommand(args []string) error {
 	scenario := f.String("scenario", "", "scenario")
 	ops := f.Int("ops", 0, "client operations")
 	_ = f.Parse(args)
+	// An interrupted campaign lets its workers finish their seeds.
+	signal.Ignore(os.Interrupt, syscall.SIGTERM)
 	in := bufio.NewScanner(os.Stdin)
 	out := json.NewEncoder(os.Stdout)
 	for in.Scan() {
