@@ -6,14 +6,14 @@ package scenarios
 // Not here, because one node cannot come there: log-truncated is a follower's, an append of a
 // group is refused for want of replicas (group-append-refused), and the connection closes
 // before the service could refuse what is not served (request-unsupported). Nor can the swarm:
-// it damages no stored bytes (log-corrupt, group-record-skipped), does not run for the minutes
+// it damages no stored bytes (log-corrupt, index-rebuilt, group-record-skipped), does not run for the minutes
 // after which offsets expire (group-offsets-expired), and its listeners never fail
 // (accept-failed). The named scenarios come to some of these.
 var Probes = []string{
 	// The node's life.
 	"loading", "node-state", "checkpoint-failed", "leader-began", "partition-failed",
 	// Directories and logs.
-	"ballast-released", "dir-offline", "index-rebuilt", "log-created", "log-cut", "log-deleted",
+	"ballast-released", "dir-offline", "log-created", "log-cut", "log-deleted",
 	"log-flushed", "log-offline", "log-recovered", "log-start-moved", "log-stray", "segment-deleted", "segment-rolled",
 	// Connections and requests.
 	"connection-closed", "request-malformed",
