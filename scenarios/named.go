@@ -21,6 +21,7 @@ var named = []Scenario{
 	{"changed-settings", "SPEC S2, S5: a log that runs takes over what is altered", changedSettings},
 	{"returning-directory", "KAFKA-14616: the directory of a deleted topic comes back on a disk that was away", returningDirectory},
 	{"look-up-by-time", "SPEC S4: the first record at or after a time, timestamps going up and down", lookUpByTime},
+	{"prompt-answers", "invariant I30: who waits is woken by what it waits for, not by its deadline", promptAnswers},
 	{"silent-member", "SPEC G: a member that says nothing for longer than its session is put out", silentMember},
 	{"stale-member", "invariant I28: commits of old generations and strangers are refused", staleMember},
 	{"coordinator-durability", "KAFKA-10284: what the coordinator answered survives a power loss where topics are synced", coordinatorDurability},

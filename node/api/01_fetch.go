@@ -52,10 +52,11 @@ type fetchTarget struct {
 	memo  *sessionPart // nil without a session
 	topic string
 
-	part  *replica.Partition // nil: see the result's code
-	epoch int32
-	bytes int64 // appended so far
-	end   int64 // of what may be read
+	part   *replica.Partition // nil: see the result's code
+	epoch  int32
+	bytes  int64 // appended so far
+	end    int64 // of what may be read
+	hidden bool  // more was appended than may be read: bytes counts it already
 }
 
 func (s *Service) fetchRequest(t *task.T, r *conn.Request, reply *conn.Reply) {
@@ -248,6 +249,7 @@ func (op *fetchOp) readOne(t *task.T, target *fetchTarget, result *fetchResult, 
 	if op.readCommitted {
 		target.end = result.lso
 	}
+	target.hidden = result.data.LogEndOffset > target.end
 	return 0
 }
 
@@ -317,7 +319,11 @@ func (op *fetchOp) Ready() bool {
 		if op.readCommitted {
 			end = log.LastStableOffset()
 		}
-		if end > target.end {
+		switch {
+		case end <= target.end:
+		case target.hidden:
+			return true // how much of it became readable is not counted: look
+		default:
 			more += target.part.BytesAppended() - target.bytes
 		}
 	}

@@ -167,7 +167,11 @@ func (p *Partition) appendIn(t *task.T, epoch int32, batches []byte, origin stor
 	if info.MustSync {
 		p.syncSoon(info.LastOffset + 1)
 	}
-	p.advance()
+	if !p.advance() {
+		// Somebody else's append may have moved the high watermark past ours already, before our
+		// bytes were counted: who waits for a number of them is to count again.
+		p.m.purgatory.Check(&p.Appended)
+	}
 	return info, nil
 }
 

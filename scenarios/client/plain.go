@@ -2,6 +2,7 @@ package client
 
 import (
 	"fmt"
+	"time"
 
 	"github.com/twmb/franz-go/pkg/kmsg"
 
@@ -81,8 +82,20 @@ type Fetched struct {
 
 // Fetch asks for one partition from an offset, in the leader epoch (-1 for none).
 func (p *Plain) Fetch(t *task.T, topic *Topic, index int32, version int16, offset int64, epoch int32) (Fetched, error) {
+	return p.fetch(t, topic, index, version, offset, epoch, 0)
+}
+
+// Await is Fetch that waits for something to read.
+func (p *Plain) Await(t *task.T, topic *Topic, index int32, offset int64, atMost time.Duration) (Fetched, error) {
+	return p.fetch(t, topic, index, 11, offset, -1, atMost)
+}
+
+func (p *Plain) fetch(t *task.T, topic *Topic, index int32, version int16, offset int64, epoch int32, wait time.Duration) (Fetched, error) {
 	req := kmsg.NewPtrFetchRequest()
-	req.Version, req.MinBytes, req.MaxBytes, req.MaxWaitMillis, req.SessionEpoch = version, 0, 1<<20, 0, -1
+	req.Version, req.MinBytes, req.MaxBytes, req.MaxWaitMillis, req.SessionEpoch = version, 0, 1<<20, int32(wait.Milliseconds()), -1
+	if wait > 0 {
+		req.MinBytes = 1
+	}
 	part := kmsg.NewFetchRequestTopicPartition()
 	part.Partition, part.FetchOffset, part.PartitionMaxBytes, part.CurrentLeaderEpoch, part.LogStartOffset = index, offset, 1<<20, epoch, -1
 	rt := kmsg.NewFetchRequestTopic()
