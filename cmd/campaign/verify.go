@@ -1,11 +1,14 @@
 package main
 
 import (
+	"errors"
 	"flag"
 	"fmt"
+	"iter"
 	"math/rand/v2"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"sync"
 
@@ -31,26 +34,21 @@ func verifyCommand(args []string) error {
 	}
 	common := []string{"-scenario", *scenario, "-ops", strconv.Itoa(*ops)}
 	sides := [2]side{
-		{worker: worker{binary: self, args: common, env: []string{"GOMAXPROCS=1", "GOGC=50"}}, order: ascending(lo, hi)},
-		{worker: worker{binary: self, args: common, env: []string{"GOMAXPROCS=2", "GOGC=400"}}, order: shuffled(lo, hi)},
+		{worker: worker{binary: self, args: common, env: []string{"GOMAXPROCS=1", "GOGC=50"}}, hash: map[uint64]uint64{}},
+		{worker: worker{binary: self, args: common, env: []string{"GOMAXPROCS=2", "GOGC=400"}}, hash: map[uint64]uint64{}},
 	}
-	var wg sync.WaitGroup
-	for i := range sides {
-		wg.Add(1)
-		go func() {
-			defer wg.Done()
-			sides[i].run()
-		}()
-	}
-	wg.Wait()
-	bad := 0
-	for i := range sides {
-		if sides[i].err != nil {
-			return sides[i].err
+	defer sides[0].worker.close()
+	defer sides[1].worker.close()
+	bad, done := 0, 0
+	for block := range blocks(count(lo, hi)) {
+		if err := compare(&sides, block); err != nil {
+			return err
 		}
-	}
-	for _, s := range sides[0].order {
-		if a, b := sides[0].hash[s], sides[1].hash[s]; a != b {
+		done += len(block)
+		for _, s := range block {
+			if sides[0].hash[s] == sides[1].hash[s] {
+				continue
+			}
 			bad++
 			if err := explain(self, common, &sides, s); err != nil {
 				return err
@@ -60,7 +58,7 @@ func verifyCommand(args []string) error {
 	for _, o := range sides[0].found {
 		fmt.Println(o.Report)
 	}
-	fmt.Printf("verify: seeds=%d mismatches=%d failures=%d\n", len(sides[0].order), bad, len(sides[0].found))
+	fmt.Printf("verify: seeds=%d mismatches=%d failures=%d\n", done, bad, len(sides[0].found))
 	if bad > 0 {
 		return errMismatch
 	}
@@ -70,19 +68,57 @@ func verifyCommand(args []string) error {
 	return nil
 }
 
+// blockSeeds is how many seeds the two processes run, each in its own order, before they are
+// compared: a campaign that is interrupted has compared whole blocks.
+const blockSeeds = 500
+
+// blocks gathers seeds. An interrupted campaign's last block is shorter.
+func blocks(seeds <-chan uint64) iter.Seq[[]uint64] {
+	return func(yield func([]uint64) bool) {
+		var block []uint64
+		for s := range seeds {
+			if block = append(block, s); len(block) == blockSeeds {
+				if !yield(block) {
+					return
+				}
+				block = nil
+			}
+		}
+		if len(block) > 0 {
+			yield(block)
+		}
+	}
+}
+
+// compare runs a block ascending in one process and shuffled in the other.
+func compare(sides *[2]side, block []uint64) error {
+	orders := [2][]uint64{block, slices.Clone(block)}
+	rng := rand.New(rand.NewPCG(block[0], uint64(len(block))))
+	rng.Shuffle(len(block), func(i, j int) { orders[1][i], orders[1][j] = orders[1][j], orders[1][i] })
+	var wg sync.WaitGroup
+	for i := range sides {
+		sides[i].order = append(sides[i].order, orders[i]...)
+		wg.Add(1)
+		go func() {
+			defer wg.Done()
+			sides[i].run(orders[i])
+		}()
+	}
+	wg.Wait()
+	return errors.Join(sides[0].err, sides[1].err)
+}
+
 // side is one of the two processes.
 type side struct {
 	worker worker
-	order  []uint64
+	order  []uint64 // of all that ran
 	hash   map[uint64]uint64
 	found  []*outcome
 	err    error
 }
 
-func (s *side) run() {
-	s.hash = make(map[uint64]uint64, len(s.order))
-	defer s.worker.close()
-	for _, seed := range s.order {
+func (s *side) run(order []uint64) {
+	for _, seed := range order {
 		o, err := s.worker.run(seed, "")
 		if err != nil {
 			s.err = err
@@ -93,21 +129,6 @@ func (s *side) run() {
 			s.found = append(s.found, o)
 		}
 	}
-}
-
-func ascending(lo, hi uint64) []uint64 {
-	out := make([]uint64, 0, hi-lo+1)
-	for s := lo; s <= hi; s++ {
-		out = append(out, s)
-	}
-	return out
-}
-
-func shuffled(lo, hi uint64) []uint64 {
-	out := ascending(lo, hi)
-	rng := rand.New(rand.NewPCG(lo, hi))
-	rng.Shuffle(len(out), func(i, j int) { out[i], out[j] = out[j], out[i] })
-	return out
 }
 
 // explain runs a seed again on both sides with its trace written, each side after the seeds
