@@ -24,5 +24,11 @@ var named = []Scenario{
 	{"prompt-answers", "invariant I30: who waits is woken by what it waits for, not by its deadline", promptAnswers},
 	{"silent-member", "SPEC G: a member that says nothing for longer than its session is put out", silentMember},
 	{"stale-member", "invariant I28: commits of old generations and strangers are refused", staleMember},
+	{"topic-settings", "invariants I31, I32: settings live as long as their topic, in the log and in snapshots", topicSettings},
+	{"living-member", "SPEC G: heartbeats and commits keep a member; a restarted broker gives it one session", livingMember},
+	{"rebalances", "SPEC G: joining and leaving are told to the others, and nobody who lives holds a rebalance up", rebalances},
+	{"static-member", "KIP-345: who restarts keeps place and share without a rebalance, its older self is fenced", staticMember},
+	{"offsets-retention", "KIP-211: offsets stay while the group lives and a retention longer; with their topic they go", offsetsRetention},
+	{"idle-connection", "SPEC C: a connection that is used is not idle, one that is not is closed", idleConnection},
 	{"coordinator-durability", "KAFKA-10284: what the coordinator answered survives a power loss where topics are synced", coordinatorDurability},
 }

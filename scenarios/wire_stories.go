@@ -1,6 +1,7 @@
 package scenarios
 
 import (
+	"fmt"
 	"time"
 
 	"github.com/twmb/franz-go/pkg/kerr"
@@ -127,6 +128,53 @@ func recreatedTopic(r *Run) {
 		if s.restart() {
 			s.must(s.end(again) == 2, "I32", "after a restart the new topic has %d records", s.end(again))
 		}
+	})
+}
+
+// setting asks for a topic's own setting; "" if it has none.
+func (s *story) setting(topic, name string) (value string) {
+	s.client("settings of "+topic, func(t *task.T, p *client.Plain) {
+		req := kmsg.NewPtrDescribeConfigsRequest()
+		req.Version = 1
+		res := kmsg.NewDescribeConfigsRequestResource()
+		res.ResourceType, res.ResourceName, res.ConfigNames = kmsg.ConfigResourceTypeTopic, topic, []string{name}
+		req.Resources = append(req.Resources, res)
+		resp, err := p.Call(t, req)
+		if !s.ok(err, "describe") {
+			return
+		}
+		got := resp.(*kmsg.DescribeConfigsResponse).Resources[0]
+		if s.code(got.ErrorCode, nil, "describe") && len(got.Configs) == 1 && got.Configs[0].Source == kmsg.ConfigSourceDynamicTopicConfig {
+			value = *got.Configs[0].Value
+		}
+	})
+	return value
+}
+
+// topicSettings: a topic's settings live as long as the topic, whether the log has them or a
+// snapshot of the metadata.
+func topicSettings(r *Run) {
+	r.Set("metadata.log.max.record.bytes.between.snapshots", "300")
+	tell(r, func(s *story) {
+		s.topic("t", 1, [2]string{"retention.ms", "1234567"})
+		for i := range 8 {
+			s.topic(fmt.Sprintf("other%d", i), 1)
+		}
+		for i := range 2 {
+			got := s.setting("t", "retention.ms")
+			if !s.must(got == "1234567", "I31", "retention.ms is %q after %d restarts", got, i) || !s.crash(false) {
+				return
+			}
+		}
+		s.client("delete", func(t *task.T, p *client.Plain) {
+			code, err := p.Delete(t, "t")
+			if s.ok(err, "delete") {
+				s.code(code, nil, "delete")
+			}
+		})
+		s.topic("t", 1)
+		got := s.setting("t", "retention.ms")
+		s.must(got == "", "I32", "a new topic has its predecessor's retention.ms=%s", got)
 	})
 }
 
