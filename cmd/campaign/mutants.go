@@ -226,9 +226,9 @@ func (h *hunt) seedsOf(binary, scenario string, lo, hi uint64, budget time.Durat
 
 func (h *hunt) line() string {
 	if h.caught != nil {
-		return fmt.Sprintf("%s: caught by %s: %s", h.m.Name, h.by, h.caught.Line)
+		return fmt.Sprintf("%s: caught by %s after %d seeds, %.1f core-seconds: %s", h.m.Name, h.by, h.seeds, h.spent.Seconds(), h.caught.Line)
 	}
-	return fmt.Sprintf("%s: SURVIVED, expected %v, other findings %v", h.m.Name, h.m.Expect, h.other)
+	return fmt.Sprintf("%s: SURVIVED %d seeds, %.1f core-seconds, expected %v, other findings %v", h.m.Name, h.seeds, h.spent.Seconds(), h.m.Expect, h.other)
 }
 
 // printHunts ends a campaign of mutants with a table.
