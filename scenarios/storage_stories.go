@@ -5,6 +5,7 @@ import (
 	"errors"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kmsg"
@@ -97,6 +98,33 @@ func changedSettings(r *Run) {
 	})
 }
 
+// flushSettings: what flush.messages and flush.ms call durable survives a power loss that
+// takes everything else, and segment.ms ends a segment.
+func flushSettings(r *Run) {
+	tell(r, func(s *story) {
+		counted := s.topic("counted", 1, [2]string{"flush.messages", "4"})
+		timed := s.topic("timed", 1, [2]string{"flush.ms", "500"})
+		rolling := s.topic("rolling", 1, [2]string{"segment.ms", "1000"})
+		s.fill(timed, 3)
+		s.fill(rolling, 1)
+		s.wait(3 * time.Second)
+		s.fill(rolling, 1)
+		s.fill(counted, 4)
+		rolled := 0
+		for _, info := range s.Broker.Disk.List("/data/rolling-0") {
+			if strings.HasSuffix(info.Name, ".log") {
+				rolled++
+			}
+		}
+		s.must(s.failed || rolled == 2, "S2", "%d segments, of two batches three seconds apart under segment.ms=1000", rolled)
+		s.Broker.Disk.SetPower(simdisk.Power{None: 1})
+		if !s.failed && s.crash(true) {
+			s.must(s.end(counted) == 8, "S5", "8 records under flush.messages=4; the log ends at %d", s.end(counted))
+			s.must(s.end(timed) == 6, "S5", "6 records, long ago, under flush.ms=500; the log ends at %d", s.end(timed))
+		}
+	})
+}
+
 // returningDirectory: a topic is deleted and made again while a disk is away that has its
 // old directory; when the disk is back the old bytes are nobody's.
 func returningDirectory(r *Run) {
@@ -164,7 +192,12 @@ func lookUpByTime(r *Run) {
 					records[i] = client.Record{Timestamp: began - 1000 + rng.Int64N(500) + int64(len(stamps)), Value: make([]byte, 50)}
 					stamps = append(stamps, records[i].Timestamp)
 				}
-				a, err := p.Produce(t, topic, 0, 9, -1, client.Encode(nobody, records))
+				b := client.Encode(nobody, records)
+				if rng.IntN(4) == 0 { // what a client says of its largest timestamp is not believed
+					binary.BigEndian.PutUint64(b[35:], uint64(began-2000+rng.Int64N(4000)))
+					client.Seal(b)
+				}
+				a, err := p.Produce(t, topic, 0, 9, -1, b)
 				if !s.ok(err, "produce") || !s.code(a.Code, nil, "produce") {
 					return
 				}
@@ -182,8 +215,39 @@ func lookUpByTime(r *Run) {
 			if s.ok(err, "ListOffsets") {
 				s.must(got == newest, "S4", "the largest timestamp is at %d, ListOffsets says %d", newest, got)
 			}
+			s.lookUpBehindStart(t, p, topic, stamps, newest)
 		})
 	})
+}
+
+// lookUpBehindStart moves the log start, above the largest timestamp in the end, and asks again.
+func (s *story) lookUpBehindStart(t *task.T, p *client.Plain, topic *client.Topic, stamps []int64, newest int64) {
+	for _, start := range []int64{int64(len(stamps) / 3), newest, newest + 1} {
+		if start < 1 || start >= int64(len(stamps)) {
+			continue
+		}
+		if !s.code(s.deleteRecords(t, p, topic, start), nil, "delete records") {
+			return
+		}
+		left := stamps[start:]
+		first := func(which func(x int64) bool) int64 {
+			if i := slices.IndexFunc(left, which); i >= 0 {
+				return start + int64(i)
+			}
+			return -1
+		}
+		top := slices.Max(left)
+		for _, ts := range []int64{-3, 0, slices.Min(left), stamps[start-1], top, top + 1} {
+			want := first(func(x int64) bool { return x >= ts })
+			if ts == -3 {
+				want = first(func(x int64) bool { return x == top })
+			}
+			got, err := client.ListOffset(t, p.Env, p.Conn, topic, 0, ts)
+			if !s.ok(err, "ListOffsets") || !s.must(got == want, "S4", "log start %d: ListOffsets of %d is %d, expected %d", start, ts, got, want) {
+				return
+			}
+		}
+	}
 }
 
 // followerLog feeds a log what a follower gets from its leader: batches with their offsets,

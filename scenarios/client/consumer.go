@@ -203,19 +203,26 @@ func (c *Consumer) take(t *task.T, resp *kmsg.FetchResponse) error {
 
 // nothing is I29 for an answer without a single byte: no partition that it leaves out, or
 // has without an error, may have something to read. The first one that has is sent whole,
-// whatever the limits are.
+// whatever the limits are: an answer with bytes has one whole batch at least.
 func (c *Consumer) nothing(resp *kmsg.FetchResponse) {
-	bytes := 0
+	bytes, whole := 0, false
 	for _, topic := range resp.Topics {
 		for i := range topic.Partitions {
 			r := &topic.Partitions[i]
 			bytes += len(r.RecordBatches)
+			if !whole && len(r.RecordBatches) > 0 {
+				batches, _, _ := logfile.Scan(r.RecordBatches)
+				whole = len(batches) > 0
+			}
 			if p := c.find(topic.Topic, topic.TopicID, r.Partition); p != nil {
 				if p.told = r.HighWatermark; r.ErrorCode != 0 {
 					p.told, p.inAsk = -1, false
 				}
 			}
 		}
+	}
+	if bytes > 0 && !whole {
+		c.Rec.Failf("I29", c.Name, "client %d got %d bytes, and not one whole batch", c.ID, bytes)
 	}
 	for _, p := range c.positions {
 		if bytes == 0 && p.inAsk && p.told > p.inFrom {
