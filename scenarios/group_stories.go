@@ -146,6 +146,12 @@ func staleMember(r *Run) {
 			s.must(s.commitOffset(t, p, member, first, 6) == kerr.IllegalGeneration.Code, "I28", "a commit of generation %d was taken in generation %d", first, second)
 			s.must(s.commitOffset(t, p, "nobody", second, 7) == kerr.UnknownMemberID.Code, "I28", "a commit of a member that is none was taken")
 			s.must(s.commitOffset(t, p, "", -1, 8) != 0, "I28", "a commit from outside was taken by a group with members")
+			s.code(s.heartbeat(t, p, member, nil, first), kerr.IllegalGeneration, "heartbeat of an older generation")
+			sync := kmsg.NewPtrSyncGroupRequest()
+			sync.Version, sync.Group, sync.MemberID, sync.Generation = 2, "g", member, first
+			if answer, err := p.Call(t, sync); s.ok(err, "sync") {
+				s.code(answer.(*kmsg.SyncGroupResponse).ErrorCode, kerr.IllegalGeneration, "sync of an older generation")
+			}
 			s.must(s.committed(t, p) == 5, "I28", "refused commits changed the offset to %d", s.committed(t, p))
 		})
 	})

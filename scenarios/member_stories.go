@@ -274,3 +274,31 @@ func idleConnection(r *Run) {
 		})
 	})
 }
+
+// sharedMemory: requests that together are larger than the memory of requests wait for each
+// other, and all are answered.
+func sharedMemory(r *Run) {
+	r.Set("queued.max.request.bytes", "65536")
+	tell(r, func(s *story) {
+		topic := s.topic("t", 1, [2]string{"flush.messages", "1"})
+		s.client("produce at once", func(t *task.T, p *client.Plain) {
+			left := 4
+			for range left {
+				t.Go("a producer", func(t *task.T) {
+					q := client.Open(t, p.Env)
+					defer q.Close()
+					for i := range 8 {
+						a, err := q.Produce(t, topic, 0, 9, -1, batch(t.UnixMilli(), nobody, 4, 10_000, 4*i))
+						if !s.must(err == nil, "liveness", "a request waits for memory that others have given back: %v", err) || !s.code(a.Code, nil, "produce") {
+							break
+						}
+					}
+					left--
+				})
+			}
+			for left > 0 {
+				t.Sleep(t.Now().Add(10 * time.Millisecond))
+			}
+		})
+	})
+}
