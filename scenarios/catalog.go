@@ -3,6 +3,7 @@ package scenarios
 import (
 	"encoding/base64"
 	"fmt"
+	"time"
 
 	"github.com/twmb/franz-go/pkg/kmsg"
 
@@ -13,8 +14,13 @@ import (
 // catalog is what the metadata says there is, by the name of the partition's directory.
 type catalog map[string][16]byte
 
-// readCatalog asks the broker for all topics.
+// changesSettle is longer than a change goes on whose client has gone: the controller still
+// commits it, and its directories are made before the brokers' answers show it.
+const changesSettle = 30 * time.Second
+
+// readCatalog asks the broker for all topics, when nothing changes any more.
 func (r *Run) readCatalog() (c catalog, ok bool) {
+	r.World.Run(nil, changesSettle)
 	var failure error
 	ok = r.Do("catalog", readWithin, func(t *task.T, e *client.Env) {
 		p := client.Open(t, e)
