@@ -258,6 +258,8 @@ func firstEpoch(r *Run) {
 	tell(r, func(s *story) {
 		topic := s.topic("t", 1, [2]string{"flush.messages", "1"})
 		s.fill(topic, 3)
+		epoch := s.lastEpoch(topic)
+		s.must(epoch == 0, "I10", "the first leadership has epoch %d", epoch)
 		for i := range 3 {
 			s.down(true)
 			if i == 2 {
@@ -267,11 +269,25 @@ func firstEpoch(r *Run) {
 				return
 			}
 			s.fill(topic, 2)
+			next := s.lastEpoch(topic)
+			s.must(next > epoch, "I10", "a broker that came back leads in epoch %d, as before it was %d", next, epoch)
+			epoch = next
 		}
 		if s.stop() {
 			s.judgeDirs()
 		}
 	})
+}
+
+// lastEpoch is the leader epoch of the last batch that can be read.
+func (s *story) lastEpoch(topic *client.Topic) (epoch int32) {
+	s.client("epoch of "+topic.Name, func(t *task.T, p *client.Plain) {
+		got, err := p.Fetch(t, topic, 0, 11, 0, -1)
+		if s.ok(err, "fetch") && s.must(len(got.Batches) > 0, "scenario", "nothing to read") {
+			epoch = got.Batches[len(got.Batches)-1].Epoch
+		}
+	})
+	return epoch
 }
 
 // judgeDirs runs the store checker over what a stopped broker left.

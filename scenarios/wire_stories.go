@@ -223,7 +223,12 @@ func (s *story) produceCodes(t *task.T, p *client.Plain, topic, compacted *clien
 	}
 	now := t.UnixMilli()
 	fine := func() []byte { return batch(now, nobody, 2, 50, 0) }
-	send(topic, 9, -1, batch(now, nobody, 1, 2000, 0), kerr.MessageTooLarge, "a batch above max.message.bytes")
+	// A record of n bytes below 8 KiB costs n+9 in a batch, with the header's 61: the limit is 1000.
+	over := batch(now, nobody, 1, 1001-61-9, 0)
+	if !s.must(len(over) == 1001, "scenario", "a batch has %d bytes, not 1001", len(over)) {
+		return
+	}
+	send(topic, 9, -1, over, kerr.MessageTooLarge, "a batch one byte above max.message.bytes")
 	b := fine()
 	b[70] ^= 0xff
 	send(topic, 9, -1, b, kerr.CorruptMessage, "a wrong CRC")
