@@ -329,7 +329,7 @@ func (l *life) serve(t *task.T) error {
 		Config: l.settings.Load, Image: l.image.Load, Quorum: l.quorum, Control: l.control,
 		Replicas: l.replicas, Groups: l.groups, Events: l.h.Events, Rand: l.h.Rand("fetch sessions"),
 		BrokerEpoch: l.broker.epoch.Load, DecodeBytesMax: decodeBytesMax,
-	})
+	}, api.Broker)
 	budget := conn.NewBudget(l.h.RT, l.cfg.QueuedMaxRequestBytes)
 	l.serving = task.NewGroup(l.h.RT, "serving")
 	for i, ln := range l.listeners {

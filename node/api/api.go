@@ -25,9 +25,10 @@ import (
 	"seedlog/node/event"
 )
 
-// Service implements conn.Service.
+// Service implements conn.Service for the listeners of one role.
 type Service struct {
 	Deps
+	role    Role
 	entries []*entry // by key; nil where nothing is served
 	budget  budget
 
@@ -38,9 +39,9 @@ type Service struct {
 	codecs      codecs
 }
 
-// New returns the service of one listener's connections.
-func New(d Deps) *Service {
-	s := &Service{Deps: d}
+// New returns the service of the listeners of one role, which is one of the constants.
+func New(d Deps, role Role) *Service {
+	s := &Service{Deps: d, role: role}
 	s.budget.init(d.RT, d.DecodeBytesMax)
 	s.sessions.init(d.RT, d.Rand, d.Config().FetchSessionSlots)
 	s.producerIDs.init(d.RT)
@@ -48,6 +49,9 @@ func New(d Deps) *Service {
 	s.fetches.init(d.RT, "api.fetches")
 	s.codecs.init(d.RT)
 	for _, e := range table() {
+		if e.at&role == 0 {
+			continue
+		}
 		for int(e.key) >= len(s.entries) {
 			s.entries = append(s.entries, nil)
 		}
