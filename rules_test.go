@@ -18,7 +18,7 @@ var pure = []string{
 // waiting packages are tasks.
 var waiting = []string{
 	"clock/task", "storage", "storage/checkpoint", "node", "node/conn", "node/api",
-	"node/replica", "node/quorum", "node/coord", "node/coord/hosted", "node/control",
+	"node/replica", "node/quorum", "node/peer", "node/coord", "node/coord/hosted", "node/control",
 }
 
 // contracts, adapters and simulation are not walked, but what they import is checked.
