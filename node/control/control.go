@@ -45,10 +45,12 @@ type Host struct {
 	cfg  *config.Config
 	rand *rand.Rand
 
-	arrived task.Signal // the queue grew or shrank, or closed changed
+	arrived   task.Signal // the queue grew or shrank, or closed changed
+	activated task.Signal // active changed, or somebody should look again
 
 	mu     task.Mutex // guards what follows
 	queue  []*command
+	active bool  // commands are taken: this node leads and knows all that was before
 	closed error // set once Run returned
 
 	// Of the controller task alone.
@@ -74,10 +76,13 @@ func New(rt task.Runtime, q *quorum.Host, cfg *config.Config, rand *rand.Rand) *
 	h := &Host{q: q, cfg: cfg, rand: rand}
 	h.mu.Init(rt, "control.Host")
 	h.arrived.Init(rt, "control.Host.arrived")
+	h.activated.Init(rt, "control.Host.activated")
 	return h
 }
 
-// Propose decides req and, if it changes anything, waits until the change is committed.
+// Propose decides req and, if it changes anything, waits until the change is committed. It
+// is ErrNotController at once while this node is not the active controller: [Router] looks
+// for the one that is.
 // req is one of kmsg's CreateTopics, DeleteTopics, CreatePartitions, AlterConfigs,
 // IncrementalAlterConfigs, BrokerRegistration, BrokerHeartbeat, UnregisterBroker,
 // AllocateProducerIDs, AlterPartition, AssignReplicasToDirs or ControllerRegistration
@@ -123,6 +128,9 @@ func (h *Host) push(t *task.T, c *command, until clock.Instant) error {
 		seen := h.arrived.Generation()
 		h.mu.Lock()
 		err, room := h.closed, len(h.queue) < queueLength
+		if err == nil && !h.active {
+			err = ErrNotController
+		}
 		if err == nil && room {
 			h.queue = append(h.queue, c)
 		}
@@ -155,14 +163,37 @@ func (h *Host) Run(t *task.T) error {
 	}
 	h.mu.Lock()
 	h.closed = closed
+	h.mu.Unlock()
+	h.deactivate(closed)
+	return err
+}
+
+// ended is why Run returned, or nil.
+func (h *Host) ended() error {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return h.closed
+}
+
+// activate begins to take commands.
+func (h *Host) activate() {
+	h.mu.Lock()
+	h.active = true
+	h.mu.Unlock()
+	h.activated.Raise()
+}
+
+// deactivate takes no more commands and fails those that wait.
+func (h *Host) deactivate(err error) {
+	h.mu.Lock()
 	queue := h.queue
-	h.queue = nil
+	h.queue, h.active = nil, false
 	h.mu.Unlock()
 	h.arrived.Raise()
+	h.activated.Raise()
 	for _, c := range queue {
-		c.fail(closed)
+		c.fail(err)
 	}
-	return err
 }
 
 func (c *command) fail(err error) {
@@ -179,7 +210,9 @@ func (h *Host) serve(t *task.T) error {
 			return err
 		}
 		past = term.Epoch
-		if err := h.lead(t, term); err != nil && !errors.Is(err, quorum.ErrNotLeader) {
+		err = h.lead(t, term)
+		h.deactivate(ErrNotController)
+		if err != nil && !errors.Is(err, quorum.ErrNotLeader) {
 			return err
 		}
 	}
@@ -192,6 +225,7 @@ func (h *Host) lead(t *task.T, term quorum.Term) error {
 	if err := h.append(t, h.state.Activate(t.Now(), h.q.Bootstrap())); err != nil {
 		return err
 	}
+	h.activate()
 	for {
 		seen := h.arrived.Generation()
 		records, expires := h.state.Expire(t.Now())
@@ -203,6 +237,9 @@ func (h *Host) lead(t *task.T, term quorum.Term) error {
 		}
 		if t.Stopping() {
 			return quorum.ErrStopping
+		}
+		if !h.leads() {
+			return quorum.ErrNotLeader
 		}
 		queue := h.take()
 		if len(queue) == 0 {
@@ -219,6 +256,15 @@ func (h *Host) lead(t *task.T, term quorum.Term) error {
 		}
 	}
 }
+
+// leads reports whether the term goes on. Commands that change nothing would not find out.
+func (h *Host) leads() bool {
+	leader, epoch := h.q.Leader()
+	return leader == h.cfg.NodeID && epoch == h.term.Epoch
+}
+
+// LeaderMoved lets the controller task see that its term ended.
+func (h *Host) LeaderMoved() { h.arrived.Raise() }
 
 func (h *Host) take() []*command {
 	h.mu.Lock()

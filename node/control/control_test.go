@@ -43,6 +43,7 @@ type node struct {
 	dir     *storage.Dir
 	quorum  *quorum.Host
 	control *control.Host
+	router  *control.Router
 	runErr  error
 	deltas  []*meta.Delta
 }
@@ -99,9 +100,18 @@ func (n *node) start(t *task.T, g *task.Group, d *simdisk.Mount) {
 	check(err)
 	n.quorum.Subscribe(n)
 	n.control = control.New(rt, n.quorum, cfg, rt.Rand("control"))
+	n.route(rt)
 	g.Go("dir", func(t *task.T) { n.dir.Run(t) })
 	g.Go("quorum", func(t *task.T) { n.runErr = n.quorum.Run(t) })
 	g.Go("control", func(t *task.T) { _ = n.control.Run(t) })
+}
+
+// route makes the router of a node that is alone.
+func (n *node) route(rt task.Runtime) {
+	n.router = control.NewRouter(control.RouterEnv{RT: rt, Self: 1, Host: n.control, Leader: func() control.Leader {
+		id, epoch := n.quorum.Leader()
+		return control.Leader{ID: id, Epoch: epoch}
+	}}, "test")
 }
 
 // register registers broker 1 and unfences it.
@@ -114,14 +124,14 @@ func (n *node) register(t *task.T) int64 {
 		x.Name, x.MinSupportedVersion, x.MaxSupportedVersion = f.Name, f.Min, f.Max
 		req.Features = append(req.Features, x)
 	}
-	resp, offset, err := n.control.Propose(t, req, clock.Never)
+	resp, offset, err := n.router.Propose(t, req, clock.Never)
 	if err != nil || resp.(*kmsg.BrokerRegistrationResponse).ErrorCode != 0 {
 		panic(fmt.Sprint("register: ", resp, err))
 	}
 	epoch := resp.(*kmsg.BrokerRegistrationResponse).BrokerEpoch
 	beat := kmsg.NewPtrBrokerHeartbeatRequest()
 	beat.BrokerID, beat.BrokerEpoch, beat.CurrentMetadataOffset = 1, epoch, offset
-	resp, _, err = n.control.Propose(t, beat, clock.Never)
+	resp, _, err = n.router.Propose(t, beat, clock.Never)
 	if err != nil || resp.(*kmsg.BrokerHeartbeatResponse).IsFenced {
 		panic(fmt.Sprint("heartbeat: ", resp, err))
 	}
@@ -135,7 +145,7 @@ func (n *node) create(t *task.T, name string) (meta.UUID, int64, error) {
 	x := kmsg.NewCreateTopicsRequestTopic()
 	x.Topic, x.NumPartitions, x.ReplicationFactor = name, 2, 1
 	req.Topics = append(req.Topics, x)
-	resp, offset, err := n.control.Propose(t, req, clock.Never)
+	resp, offset, err := n.router.Propose(t, req, clock.Never)
 	if err != nil {
 		return meta.UUID{}, 0, err
 	}

@@ -45,6 +45,7 @@ func TestTheSameOnTheRealMachine(t *testing.T) {
 			must(err)
 			g := task.NewGroup(rt, "node")
 			n := &node{m: &machine{tb: t, boots: boot}, quorum: q, control: control.New(rt, q, cfg, r)}
+			n.route(rt)
 			q.Subscribe(n)
 			g.Go("quorum", func(tk *task.T) { must(q.Run(tk)) })
 			g.Go("control", func(tk *task.T) { must(n.control.Run(tk)) })

@@ -1,0 +1,271 @@
+package control
+
+import (
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kmsg"
+
+	"seedlog/clock"
+	"seedlog/clock/task"
+)
+
+// Peer talks to one node at a time: *peer.Client. Close is for good and wakes who is in Do.
+type Peer interface {
+	Do(t *task.T, addr string, req kmsg.Request, until clock.Instant) (kmsg.Response, error)
+	Close()
+}
+
+// Leader is who leads the metadata quorum, as far as this node knows.
+type Leader struct {
+	ID    int32 // -1: unknown
+	Epoch int32
+	// Addr is where its controller listens, "host:port"; "" is unknown.
+	Addr string
+}
+
+// RouterEnv is what a Router works with.
+type RouterEnv struct {
+	RT   task.Runtime
+	Self int32
+	// Host decides what this node decides itself; nil if it is no controller.
+	Host *Host
+	// Leader tells who leads the quorum now.
+	Leader func() Leader
+	// Connect returns a new client, which the Router closes.
+	Connect func(name string) Peer
+	// Lines is how many requests may be on their way to the controller at once; others wait.
+	Lines int
+}
+
+// Router sends what only the active controller decides to whoever that is:
+//
+//	Propose --> this node leads the quorum --> Host.Propose
+//	        \-> another does --> a line (one connection) --> its controller listener
+//	        \-> nobody, or it is not the one --> a short pause, and again until the deadline
+//
+// A request whose answer was lost is sent again, as Kafka's brokers do: what was asked twice
+// is answered as what is there already.
+type Router struct {
+	env   RouterEnv
+	name  string
+	freed task.Signal // a line became free, or closed changed
+	moved task.Signal // the leader moved, or closed changed
+
+	mu     task.Mutex // guards what follows
+	idle   []*line
+	busy   []*line
+	made   int
+	closed bool
+}
+
+// line is a client and where its present request goes.
+type line struct {
+	peer  Peer
+	addr  string
+	epoch int32
+}
+
+// The pauses between two attempts.
+const (
+	retryMin = 2 * time.Millisecond
+	retryMax = 100 * time.Millisecond
+)
+
+// NewRouter returns a router that is not connected. name is what its clients are called.
+func NewRouter(env RouterEnv, name string) *Router {
+	r := &Router{env: env, name: name}
+	r.mu.Init(env.RT, "control.Router")
+	r.freed.Init(env.RT, "control.Router.freed")
+	r.moved.Init(env.RT, "control.Router.moved")
+	return r
+}
+
+// Propose is Host.Propose of the active controller. It tries until the deadline (ErrTimeout)
+// or until the node stops (ErrStopping). offset is -1 if another node decided.
+func (r *Router) Propose(t *task.T, req kmsg.Request, until clock.Instant) (resp kmsg.Response, offset int64, err error) {
+	offset = -1
+	resp, err = r.Forward(t, req, until, func() (resp kmsg.Response, err error) {
+		if r.env.Host == nil {
+			return nil, ErrNotController
+		}
+		resp, offset, err = r.env.Host.Propose(t, req, until)
+		return resp, err
+	})
+	return resp, offset, err
+}
+
+// Forward has req answered by the node that leads the quorum: by local if that is this one,
+// where ErrNotController means that it is not (yet, or any more).
+func (r *Router) Forward(t *task.T, req kmsg.Request, until clock.Instant, local func() (kmsg.Response, error)) (kmsg.Response, error) {
+	for pause := retryMin; ; pause = min(2*pause, retryMax) {
+		seen := r.retry().Generation()
+		resp, err := r.attempt(t, req, until, local)
+		switch {
+		case err == nil, errors.Is(err, ErrTimeout), errors.Is(err, ErrStopping):
+			return resp, err
+		case !errors.Is(err, errTryAgain) && !errors.Is(err, ErrNotController):
+			return nil, err
+		}
+		if err := r.pause(t, seen, pause, until); err != nil {
+			return nil, err
+		}
+	}
+}
+
+// errTryAgain: the attempt failed for a reason that may pass.
+var errTryAgain = errors.New("controller cannot be reached")
+
+func (r *Router) attempt(t *task.T, req kmsg.Request, until clock.Instant, local func() (kmsg.Response, error)) (kmsg.Response, error) {
+	if r.env.Host != nil {
+		if err := r.env.Host.ended(); err != nil {
+			return nil, err
+		}
+	}
+	leader := r.env.Leader()
+	switch {
+	case leader.ID == r.env.Self:
+		return local()
+	case leader.ID < 0 || leader.Addr == "":
+		return nil, errTryAgain
+	}
+	l, err := r.take(t, leader, until)
+	if err != nil {
+		return nil, err
+	}
+	resp, err := l.peer.Do(t, leader.Addr, req, until)
+	r.put(l)
+	switch {
+	case t.Stopping():
+		return nil, ErrStopping
+	case err != nil && t.Now() >= until:
+		return nil, fmt.Errorf("%w: %w", ErrTimeout, err)
+	case err != nil || refused(resp):
+		return nil, errTryAgain
+	}
+	return resp, nil
+}
+
+// take waits for a line.
+func (r *Router) take(t *task.T, leader Leader, until clock.Instant) (*line, error) {
+	for {
+		seen := r.freed.Generation()
+		r.mu.Lock()
+		l, closed := r.free(), r.closed
+		if l != nil {
+			l.addr, l.epoch = leader.Addr, leader.Epoch
+			r.busy = append(r.busy, l)
+		}
+		r.mu.Unlock()
+		switch {
+		case closed:
+			return nil, ErrStopping
+		case l != nil:
+			return l, nil
+		}
+		switch r.freed.Wait(t, seen, until) {
+		case task.TimedOut:
+			return nil, ErrTimeout
+		case task.Stopping:
+			return nil, ErrStopping
+		}
+	}
+}
+
+// free returns an idle line, or a new one if there may be more; under mu.
+func (r *Router) free() *line {
+	switch n := len(r.idle); {
+	case r.closed:
+		return nil
+	case n > 0:
+		l := r.idle[n-1]
+		r.idle = r.idle[:n-1]
+		return l
+	case r.made < max(r.env.Lines, 1):
+		r.made++
+		return &line{peer: r.env.Connect(r.name)}
+	}
+	return nil
+}
+
+// put gives a line back. One that was cut off is not used again.
+func (r *Router) put(l *line) {
+	r.mu.Lock()
+	for i, b := range r.busy {
+		if b == l {
+			r.busy = append(r.busy[:i], r.busy[i+1:]...)
+			r.idle = append(r.idle, l)
+			break
+		}
+	}
+	closed := r.closed
+	r.mu.Unlock()
+	if closed {
+		l.peer.Close()
+	}
+	r.freed.Raise()
+}
+
+// LeaderMoved cuts off the requests on their way to a node that does not lead any longer:
+// it may be paused, or behind a network that lets nothing through, and would never answer.
+func (r *Router) LeaderMoved() {
+	leader := r.env.Leader()
+	r.mu.Lock()
+	var cut []*line
+	keep := r.busy[:0]
+	for _, l := range r.busy {
+		if leader.ID >= 0 && l.epoch < leader.Epoch {
+			cut = append(cut, l)
+			r.made--
+		} else {
+			keep = append(keep, l)
+		}
+	}
+	clear(r.busy[len(keep):])
+	r.busy = keep
+	r.mu.Unlock()
+	for _, l := range cut {
+		l.peer.Close()
+	}
+	r.freed.Raise()
+	r.retry().Raise()
+}
+
+// Close ends all connections and everybody who waits, for good.
+func (r *Router) Close() {
+	r.mu.Lock()
+	r.closed = true
+	lines := append(append([]*line(nil), r.idle...), r.busy...)
+	r.idle = nil
+	r.mu.Unlock()
+	for _, l := range lines {
+		l.peer.Close()
+	}
+	r.freed.Raise()
+	r.retry().Raise()
+}
+
+// retry is raised when another attempt may fare better.
+func (r *Router) retry() *task.Signal {
+	if r.env.Host != nil {
+		return &r.env.Host.activated
+	}
+	return &r.moved
+}
+
+// pause waits a little, or until this node itself becomes the controller, or until the
+// leader moves.
+func (r *Router) pause(t *task.T, seen uint64, d time.Duration, until clock.Instant) error {
+	reason := r.retry().Wait(t, seen, min(until, t.Now().Add(d)))
+	r.mu.Lock()
+	closed := r.closed
+	r.mu.Unlock()
+	switch {
+	case closed || reason == task.Stopping:
+		return ErrStopping
+	case t.Now() >= until:
+		return ErrTimeout
+	}
+	return nil
+}
