@@ -9,9 +9,8 @@ import (
 	"seedlog/node/meta"
 )
 
-// place draws the replicas of count partitions, beginning with the id first: no two of a
-// partition on one broker, spread over racks as evenly as they allow, and leaders in turn
-// over the brokers. Fenced brokers may follow and never lead.
+// place draws the replicas of count partitions over the brokers of the cluster. Fenced
+// brokers may follow and never lead; those in controlled shutdown get none.
 func (s *State) place(first, count, factor int, rnd *rand.Rand) ([][]int32, *apiError) {
 	var active, fenced []*meta.Broker
 	for b := range s.image.Brokers() {
@@ -28,6 +27,13 @@ func (s *State) place(first, count, factor int, rnd *rand.Rand) ([][]int32, *api
 	if n := len(active) + len(fenced); factor > n {
 		return nil, failf(kerr.InvalidReplicationFactor, "Unable to replicate the partition %d time(s): The target replication factor of %d cannot be reached because only %d broker(s) are registered.", factor, factor, n)
 	}
+	return Place(active, fenced, first, count, factor, rnd), nil
+}
+
+// Place draws the replicas of count partitions, beginning with the id first: no two of a
+// partition on one broker, spread over racks as evenly as they allow, and leaders in turn
+// over the active brokers. There must be at least one active broker, and factor of both.
+func Place(active, fenced []*meta.Broker, first, count, factor int, rnd *rand.Rand) [][]int32 {
 	leaders := interleave(active)
 	start, shift := rnd.IntN(len(leaders)), rnd.IntN(len(leaders))
 	out := make([][]int32, count)
@@ -36,7 +42,7 @@ func (s *State) place(first, count, factor int, rnd *rand.Rand) ([][]int32, *api
 		// Each time round, the followers begin one further from their leader.
 		out[i] = choose(leaders, fenced, start+p, 1+shift+p/len(leaders), factor)
 	}
-	return out, nil
+	return out
 }
 
 // interleave orders brokers so that neighbours are in different racks, where possible: one
