@@ -134,8 +134,8 @@ func (h *Host) writeElection(t *task.T, e raft.ElectionState) error {
 	if h.KRaftVersion() > 0 {
 		s.DataVersion, s.VotedDirectoryID = 1, e.Voted.Directory
 	} else {
-		for _, v := range h.voterKeys() {
-			s.Voters = append(s.Voters, v.ID)
+		for _, v := range h.raftVoters() {
+			s.Voters = append(s.Voters, v.Key.ID)
 		}
 	}
 	return checkpoint.WriteQuorumState(t, h.env.Disk, h.path+"/"+quorumStateFile, s)

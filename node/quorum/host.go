@@ -3,6 +3,7 @@ package quorum
 import (
 	"errors"
 	"fmt"
+	"math/rand/v2"
 
 	"seedlog/clock"
 	"seedlog/clock/task"
@@ -36,6 +37,7 @@ var (
 type Env struct {
 	RT     task.Runtime
 	Disk   disk.Disk
+	Rand   *rand.Rand // for election timeouts
 	Events event.Sink // may be nil
 }
 
@@ -57,6 +59,7 @@ type Log interface {
 	LogStartOffset() int64
 	LogEndOffset() int64
 	LatestEpoch() int32
+	EndOffsetForEpoch(epoch int32) (int32, int64)
 	SetHighWatermark(hw int64) int64
 	TruncateFullyAt(t *task.T, offset int64) error
 	DeleteRecords(t *task.T, before int64) (int64, error)
@@ -97,6 +100,7 @@ type Host struct {
 	sinceBytes int64       // replayed since the last snapshot
 	buf        []byte
 	voters     []record.Voter
+	snapshotID raft.SnapshotID // the one that the log was loaded from
 
 	mu          task.Mutex // guards what follows
 	pending     []appendOp
@@ -121,6 +125,9 @@ type Term struct {
 // Open reads the newest snapshot below path, the directory of log, and the voters. log is
 // the metadata log; it stays the caller's to close.
 func Open(t *task.T, env Env, cfg Config, log Log, path string) (*Host, error) {
+	if env.Rand == nil {
+		env.Rand = rand.New(rand.NewPCG(0, uint64(cfg.NodeID)))
+	}
 	h := &Host{env: env, cfg: cfg, log: log, path: path, applied: meta.Empty(), leaderID: raft.None}
 	h.mu.Init(env.RT, "quorum.Host")
 	h.image.Init(env.RT, h.applied)
@@ -136,8 +143,12 @@ func Open(t *task.T, env Env, cfg Config, log Log, path string) (*Host, error) {
 		return nil, err
 	}
 	h.leaderEpoch = state.Epoch
-	self := raft.ReplicaKey{ID: cfg.NodeID, Directory: cfg.Identity.DirectoryID}
-	h.core, err = raft.New(self, state, h.voterKeys(), log.LogEndOffset(), log.LatestEpoch())
+	h.core, err = raft.New(raft.Config{
+		Self:    raft.ReplicaKey{ID: cfg.NodeID, Directory: cfg.Identity.DirectoryID},
+		CanVote: true, MaxKRaftVersion: meta.KRaftVersion,
+		State: state, Log: raftLog{log, &h.snapshotID},
+		Voters: []raft.VoterSet{{Offset: -1, Voters: h.raftVoters()}}, KRaftVersion: h.KRaftVersion(), HighWatermark: h.committedTo,
+	})
 	return h, err
 }
 
@@ -185,6 +196,7 @@ func (h *Host) loadSnapshot(t *task.T, id snapshotID) error {
 		return fmt.Errorf("%s: %w: it ends within a metadata transaction", path, ErrSnapshot)
 	}
 	h.applied, h.next, h.lastTime = image, id.end, s.LastContainedLogTimestamp
+	h.snapshotID = raft.SnapshotID{EndOffset: id.end, Epoch: id.epoch}
 	h.kraft.Store(int64(s.KRaftVersion))
 	h.voters = s.Voters
 	return nil
@@ -246,15 +258,19 @@ func (h *Host) readLog(t *task.T, from, to int64, bound storage.Bound, visit fun
 	return nil
 }
 
-// voterKeys are the voters of the log, or else the configured ones.
-func (h *Host) voterKeys() []raft.ReplicaKey {
-	var out []raft.ReplicaKey
+// raftVoters are the voters of the log, or else the configured ones.
+func (h *Host) raftVoters() []raft.Voter {
+	var out []raft.Voter
 	for _, v := range h.voters {
-		out = append(out, raft.ReplicaKey{ID: v.ID, Directory: v.DirectoryID})
+		r := raft.Voter{Key: raft.ReplicaKey{ID: v.ID, Directory: v.DirectoryID}, MinKRaftVersion: v.MinKRaftVersion, MaxKRaftVersion: v.MaxKRaftVersion}
+		for _, e := range v.Endpoints {
+			r.Endpoints = append(r.Endpoints, raft.Endpoint{Name: e.Name, Host: e.Host, Port: e.Port})
+		}
+		out = append(out, r)
 	}
 	if len(out) == 0 {
 		for _, id := range h.cfg.StaticVoters {
-			out = append(out, raft.ReplicaKey{ID: id})
+			out = append(out, raft.Voter{Key: raft.ReplicaKey{ID: id}})
 		}
 	}
 	return out

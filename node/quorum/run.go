@@ -60,22 +60,22 @@ func (h *Host) Append(unixMilli int64, epoch int32, base int64, records []meta.R
 func (h *Host) Run(t *task.T) error {
 	t.Go("metadata-publisher", h.publish)
 	t.Go("metadata-snapshotter", h.snapshots)
-	err := h.act(t, h.core.Step(raft.Start{}))
+	err := h.act(t, h.step(t, raft.Start{}))
 	for err == nil {
 		ops := h.take(t)
 		if ops == nil {
-			h.end(nil)
+			h.end(t, nil)
 			return nil
 		}
 		err = h.write(t, ops)
 	}
-	h.end(err)
+	h.end(t, err)
 	return err
 }
 
 // end resigns: nobody waits for this node any longer.
-func (h *Host) end(err error) {
-	h.core.Step(raft.Failed{})
+func (h *Host) end(t *task.T, err error) {
+	h.step(t, raft.Failed{})
 	h.mu.Lock()
 	h.term, h.pending, h.err = nil, nil, err
 	if h.leaderID == h.cfg.NodeID {
@@ -123,7 +123,7 @@ func (h *Host) write(t *task.T, ops []appendOp) error {
 	if err := h.log.SyncTo(t, end); err != nil {
 		return err
 	}
-	return h.act(t, h.core.Step(raft.Synced{End: end}))
+	return h.act(t, h.step(t, raft.Synced{End: end}))
 }
 
 func (h *Host) append(t *task.T, epoch int32, base int64, batches []byte) error {
@@ -134,13 +134,16 @@ func (h *Host) append(t *task.T, epoch int32, base int64, batches []byte) error 
 	return err
 }
 
+func (h *Host) step(t *task.T, e raft.Event) raft.Effects {
+	return h.core.Step(e, t.Now(), h.env.Rand)
+}
+
 // act carries out what the core asks for.
 func (h *Host) act(t *task.T, e raft.Effects) error {
-	for e.Persist != nil {
+	if e.Persist != nil {
 		if err := h.writeElection(t, *e.Persist); err != nil {
 			return err
 		}
-		e = h.core.Step(raft.Persisted{})
 	}
 	if e.Begin != nil {
 		return h.begin(t, e.Begin)
