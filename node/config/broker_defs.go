@@ -1,10 +1,12 @@
 package config
 
+import "slices"
+
 // brokerDefs is every broker setting that has an effect here, or that a Kafka file commonly
 // carries and whose default is the only value served (those say so).
-var brokerDefs = []*Def{
+var brokerDefs = slices.Concat([]*Def{
 	// Process and quorum.
-	def("process.roles", List, "broker,controller", "The roles of this process.").in("broker", "controller"),
+	def("process.roles", List, "broker,controller", "The roles of this process.").in("broker", "controller").required(),
 	def("node.id", Int, "1", "The id of this node.").atLeast(0),
 	unset("broker.id", Int, "The old name of node.id.").atLeast(0),
 	unset("broker.rack", String, "The rack of this broker."),
@@ -67,7 +69,6 @@ var brokerDefs = []*Def{
 	def("default.replication.factor", Int, "1", "The replication factor of an automatically created topic.").atLeast(1),
 	def("min.insync.replicas", Int, "1", "The default of the topic setting.").atLeast(1).dynamic(ClusterWide),
 	def("unclean.leader.election.enable", Boolean, "false", "The default of the topic setting.").dynamic(ClusterWide),
-	def("replica.lag.time.max.ms", Long, "30000", "How long a follower may stay behind before it leaves the ISR, in milliseconds.").atLeast(1),
 	def("replica.high.watermark.checkpoint.interval.ms", Long, "5000", "How often high watermarks are written, in milliseconds.").atLeast(1),
 
 	// Groups.
@@ -100,7 +101,7 @@ var brokerDefs = []*Def{
 	def("fetch.max.bytes", Int, "57671680", "The largest fetch response, in bytes.").atLeast(1024),
 	def("max.incremental.fetch.session.cache.slots", Int, "1000", "How many fetch sessions are kept.").atLeast(0),
 	def("max.request.partition.size.limit", Int, "2000", "How many partitions one DescribeTopicPartitions answer may list.").atLeast(1),
-}
+}, replicationDefs())
 
 var brokerByName = index(brokerDefs)
 

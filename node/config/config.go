@@ -16,6 +16,9 @@ type Config struct {
 	// MetadataLogDir holds __cluster_metadata-0.
 	MetadataLogDir string
 
+	Cluster
+	Replication
+
 	Listeners  []Listener
 	Advertised []Listener
 
@@ -34,7 +37,6 @@ type Config struct {
 	ControllerFetchTimeoutMs     int64
 	BrokerHeartbeatMs            int64
 	BrokerSessionTimeoutMs       int64
-	ReplicaLagTimeMaxMs          int64
 	ProducerIDExpirationMs       int64
 	ProducerIDExpirationCheckMs  int64
 	TransactionMaxTimeoutMs      int32
@@ -158,11 +160,10 @@ func (c *Config) num(name string) int64 {
 func (c *Config) flag(name string) bool { return strings.EqualFold(c.text(name), "true") }
 
 func (c *Config) resolve() error {
-	if err := c.resolveIdentity(); err != nil {
-		return err
-	}
-	if err := c.resolveListeners(); err != nil {
-		return err
+	for _, step := range []func() error{c.resolveIdentity, c.resolveCluster, c.resolveListeners, c.checkCluster, c.resolveReplication} {
+		if err := step(); err != nil {
+			return err
+		}
 	}
 	c.NumPartitions = int32(c.num("num.partitions"))
 	c.DefaultReplicationFactor = int16(c.num("default.replication.factor"))
@@ -179,7 +180,6 @@ func (c *Config) resolve() error {
 	c.ControllerFetchTimeoutMs = c.num("controller.quorum.fetch.timeout.ms")
 	c.BrokerHeartbeatMs = c.num("broker.heartbeat.interval.ms")
 	c.BrokerSessionTimeoutMs = c.num("broker.session.timeout.ms")
-	c.ReplicaLagTimeMaxMs = c.num("replica.lag.time.max.ms")
 	c.ProducerIDExpirationMs = c.num("producer.id.expiration.ms")
 	c.ProducerIDExpirationCheckMs = c.num("producer.id.expiration.check.interval.ms")
 	c.TransactionMaxTimeoutMs = int32(c.num("transaction.max.timeout.ms"))
@@ -246,6 +246,16 @@ func (c *Config) resolveListeners() error {
 		return fmt.Errorf("listeners is empty: name at least one, as PLAINTEXT://:9092")
 	}
 	protocols := SplitList(c.text("listener.security.protocol.map"))
+	if _, _, set := c.lookup("listener.security.protocol.map"); !set {
+		for _, n := range c.ControllerListeners {
+			protocols = append(protocols, n+":PLAINTEXT")
+		}
+	}
+	for _, n := range c.ControllerListeners {
+		if err := servedProtocol(n, protocols); err != nil {
+			return err
+		}
+	}
 	for _, l := range c.Listeners {
 		if err := servedProtocol(l.Name, protocols); err != nil {
 			return err
