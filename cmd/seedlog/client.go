@@ -43,6 +43,11 @@ func (f *clientFlags) client(opts ...kgo.Opt) (*kgo.Client, error) {
 
 // admin opens an administrative client and runs fn with it.
 func (f *clientFlags) admin(c *cobra.Command, fn func(ctx context.Context, a *kadm.Client) error) error {
+	return f.connect(c, func(ctx context.Context, cl *kgo.Client) error { return fn(ctx, kadm.NewClient(cl)) })
+}
+
+// connect opens a client and runs fn with it.
+func (f *clientFlags) connect(c *cobra.Command, fn func(ctx context.Context, cl *kgo.Client) error) error {
 	cl, err := f.client()
 	if err != nil {
 		return err
@@ -50,7 +55,7 @@ func (f *clientFlags) admin(c *cobra.Command, fn func(ctx context.Context, a *ka
 	defer cl.Close()
 	ctx, stop := signalContext(c.Context())
 	defer stop()
-	return explain(fn(ctx, kadm.NewClient(cl)), f.brokers)
+	return explain(fn(ctx, cl), f.brokers)
 }
 
 // explain adds what to do to an error that says only what failed.

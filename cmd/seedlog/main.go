@@ -16,13 +16,14 @@ func main() {
 		Long: `Seedlog is a Kafka-compatible broker in one static binary.
 
   seedlog start                               one node on 127.0.0.1:9092
+  seedlog dev --nodes 3                       a cluster of three on this machine
   seedlog topic create orders -p 3            make a topic
   echo hello | seedlog produce orders         write
   seedlog consume orders -o start -e          read it back`,
 		SilenceUsage:  true,
 		SilenceErrors: true,
 	}
-	root.AddCommand(startCommand(), storageCommand(), topicCommand(), produceCommand(), consumeCommand(), logCommand(), benchCommand(), versionCommand())
+	root.AddCommand(startCommand(), devCommand(), storageCommand(), clusterCommand(), quorumCommand(), topicCommand(), produceCommand(), consumeCommand(), logCommand(), benchCommand(), versionCommand())
 	if err := root.Execute(); err != nil {
 		fmt.Fprintln(os.Stderr, "seedlog: "+err.Error())
 		var usage *usageError

@@ -16,8 +16,8 @@ import (
 )
 
 func topicCommand() *cobra.Command {
-	c := &cobra.Command{Use: "topic", Short: "Create, list, describe and delete topics"}
-	c.AddCommand(topicCreate(), topicList(), topicDescribe(), topicDelete())
+	c := &cobra.Command{Use: "topic", Short: "Create, list, describe, move and delete topics"}
+	c.AddCommand(topicCreate(), topicList(), topicDescribe(), topicDelete(), topicReassign(), topicElect())
 	return c
 }
 
