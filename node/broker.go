@@ -54,7 +54,7 @@ func (b *broker) register(t *task.T) error {
 // tryRegister registers once. The controller unfences who has seen its own registration, so
 // that is waited for.
 func (b *broker) tryRegister(t *task.T, req *kmsg.BrokerRegistrationRequest) (done bool, err error) {
-	resp, offset, err := b.l.control.Propose(t, req, t.Now().Add(b.sessionTimeout()))
+	resp, offset, err := b.l.router.Propose(t, req, t.Now().Add(b.sessionTimeout()))
 	if err != nil {
 		return false, nil
 	}
@@ -144,7 +144,7 @@ func (b *broker) heartbeat(t *task.T) (fenced bool, err error) {
 			req.OfflineLogDirs = append(req.OfflineLogDirs, d.id)
 		}
 	}
-	resp, offset, err := b.l.control.Propose(t, req, t.Now().Add(b.sessionTimeout()))
+	resp, offset, err := b.l.router.Propose(t, req, t.Now().Add(b.sessionTimeout()))
 	if err != nil {
 		return true, err
 	}

@@ -42,6 +42,7 @@ type life struct {
 
 	quorum     *quorum.Host
 	control    *control.Host
+	router     *control.Router
 	controlled *task.Group // quorum and controller
 	replicas   *replica.Manager
 	groups     *coord.Coordinator
@@ -168,7 +169,7 @@ func (l *life) openMetadata(t *task.T) error {
 		if err != nil {
 			return fmt.Errorf("metadata log in %s: %w", d.Path(), err)
 		}
-		env := quorum.Env{RT: l.h.RT, Disk: l.h.Disk, Events: l.h.Events}
+		env := quorum.Env{RT: l.h.RT, Disk: l.h.Disk, Rand: l.h.Rand("quorum"), Events: l.h.Events}
 		cfg := quorum.Config{NodeID: l.cfg.NodeID, Identity: l.identity, SnapshotBytes: l.cfg.MetadataSnapshotBytes}
 		l.quorum, err = quorum.Open(t, env, cfg, log, d.Path()+"/"+log.Name())
 		if err != nil {
@@ -274,6 +275,7 @@ func (l *life) decide(t *task.T) error {
 	l.quorum.Subscribe(hosted.New(l.groups, l.replicas, l.cfg.NodeID))
 
 	l.control = control.New(l.h.RT, l.quorum, l.cfg, l.h.Rand("controller"))
+	l.router = control.NewRouter(control.RouterEnv{RT: l.h.RT, Self: l.cfg.NodeID, Host: l.control, Leader: l.leader}, "controller")
 	l.controlled = task.NewGroup(l.h.RT, "quorum")
 	for _, d := range l.dirs {
 		if !d.data {
@@ -291,6 +293,12 @@ func (l *life) decide(t *task.T) error {
 		}
 	})
 	return nil
+}
+
+// leader is who leads the quorum.
+func (l *life) leader() control.Leader {
+	id, epoch := l.quorum.Leader()
+	return control.Leader{ID: id, Epoch: epoch}
 }
 
 // listenerFunc is a function that listens to the metadata.
@@ -326,7 +334,7 @@ func (l *life) recovered(t *task.T) error {
 func (l *life) serve(t *task.T) error {
 	svc := api.New(api.Deps{
 		RT: l.h.RT, Disk: l.h.Disk, NodeID: l.cfg.NodeID, ClusterID: l.identity.ClusterID,
-		Config: l.settings.Load, Image: l.image.Load, Quorum: l.quorum, Control: l.control,
+		Config: l.settings.Load, Image: l.image.Load, Quorum: l.quorum, Control: l.router,
 		Replicas: l.replicas, Groups: l.groups, Events: l.h.Events, Rand: l.h.Rand("fetch sessions"),
 		BrokerEpoch: l.broker.epoch.Load, DecodeBytesMax: decodeBytesMax,
 	}, api.Broker)
