@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"time"
 
 	"seedlog/clock"
 )
@@ -26,13 +25,16 @@ type Registration struct {
 	PartitionEpoch int32
 	Replicas       []int32
 	ISR            []int32
+	// Recovering: the leader was elected although it may have lost records, and has not yet
+	// told the controller that it leads with what it has.
+	Recovering bool
 }
 
 // Leader is the state of the replica that leads a partition, for one leader epoch.
 type Leader struct {
 	self       int32
 	reg        Registration
-	proposed   []int32 // the ISR on its way to the controller, or nil
+	pending    *Proposal // on its way to the controller, or nil
 	followers  []follower
 	epochStart int64
 	hw         int64
@@ -40,10 +42,12 @@ type Leader struct {
 
 // follower is what the leader learned from a replica's fetches in this leader epoch.
 type follower struct {
-	id         int32
-	endOffset  int64
-	known      bool
-	caughtUpAt clock.Instant
+	id          int32
+	endOffset   int64
+	logStart    int64 // -1 while it is not known
+	brokerEpoch int64 // -1 if the follower does not say
+	known       bool
+	caughtUpAt  clock.Instant
 	// The leader's log end when this follower last asked, and when that was: a follower that
 	// now asks for that offset was caught up then.
 	lastLeaderEnd int64
@@ -51,7 +55,8 @@ type follower struct {
 }
 
 // NewLeader begins the leadership that reg gives to self, whose log ends at logEnd: the
-// epoch starts there. hw is the high watermark that the replica had.
+// epoch starts there. hw is the high watermark that the replica had. Nothing is known of the
+// followers: what they fetched in an earlier epoch says nothing about this one.
 func NewLeader(self int32, reg Registration, logEnd, hw int64, now clock.Instant) *Leader {
 	l := &Leader{self: self, reg: reg, epochStart: logEnd, hw: hw}
 	l.setFollowers(now)
@@ -65,7 +70,7 @@ func (l *Leader) setFollowers(now clock.Instant) {
 		if id == l.self {
 			continue
 		}
-		f := follower{id: id, caughtUpAt: now, lastFetchAt: now}
+		f := follower{id: id, logStart: -1, brokerEpoch: -1, caughtUpAt: now, lastFetchAt: now}
 		if i := slices.IndexFunc(old, func(o follower) bool { return o.id == id }); i >= 0 {
 			f = old[i]
 		}
@@ -73,14 +78,16 @@ func (l *Leader) setFollowers(now clock.Instant) {
 	}
 }
 
-// Update takes over metadata of the same leader epoch: replicas or ISR changed. It reports
-// false, changing nothing, if reg is older than what is known.
+// Update takes over newer metadata of the same leader epoch: replicas or ISR changed. It
+// reports false, changing nothing, if reg is not newer than what is known: the answer to a
+// proposal and the metadata that it led to come separately, and a proposal that was made in
+// between is not over.
 func (l *Leader) Update(reg Registration, now clock.Instant) bool {
-	if reg.LeaderEpoch != l.reg.LeaderEpoch || reg.PartitionEpoch < l.reg.PartitionEpoch {
+	if reg.LeaderEpoch != l.reg.LeaderEpoch || reg.PartitionEpoch <= l.reg.PartitionEpoch {
 		return false
 	}
 	l.reg = reg
-	l.proposed = nil
+	l.pending = nil
 	l.setFollowers(now)
 	return true
 }
@@ -97,15 +104,12 @@ func (l *Leader) EpochStart() int64 { return l.epochStart }
 // HighWatermark is the offset below which everything is committed.
 func (l *Leader) HighWatermark() int64 { return l.hw }
 
-// Propose notes the ISR that is sent to the controller; from now on, and until Update, both
-// sets count.
-func (l *Leader) Propose(isr []int32) { l.proposed = slices.Clone(isr) }
-
-// MaximalISR is every replica that either set names.
+// MaximalISR is every replica that is in the ISR, or will be if what was proposed is
+// accepted.
 func (l *Leader) MaximalISR() []int32 {
 	both := slices.Clone(l.reg.ISR)
-	for _, id := range l.proposed {
-		if !slices.Contains(both, id) {
+	for _, id := range l.reg.Replicas {
+		if l.inMaximalISR(id) && !slices.Contains(both, id) {
 			both = append(both, id)
 		}
 	}
@@ -137,54 +141,11 @@ func (l *Leader) AdvanceHighWatermark(ownEnd int64, minInSync int) (int64, bool)
 }
 
 func (l *Leader) inMaximalISR(id int32) bool {
-	return slices.Contains(l.reg.ISR, id) || slices.Contains(l.proposed, id)
+	return slices.Contains(l.reg.ISR, id) || l.pending != nil && l.pending.names(id)
 }
 
 // minInSync is min(min.insync.replicas, replication factor).
 func (l *Leader) minInSync(configured int) int { return min(configured, len(l.reg.Replicas)) }
-
-// FollowerFetched notes that a follower asked for endOffset, having everything below it.
-func (l *Leader) FollowerFetched(id int32, endOffset, leaderEnd int64, now clock.Instant) bool {
-	i := slices.IndexFunc(l.followers, func(f follower) bool { return f.id == id })
-	if i < 0 {
-		return false
-	}
-	f := &l.followers[i]
-	switch {
-	case endOffset >= leaderEnd:
-		f.caughtUpAt = now
-	case endOffset >= f.lastLeaderEnd:
-		f.caughtUpAt = max(f.caughtUpAt, f.lastFetchAt)
-	}
-	f.endOffset, f.known = endOffset, true
-	f.lastLeaderEnd, f.lastFetchAt = leaderEnd, now
-	return true
-}
-
-// OutOfSync lists the members of the ISR that must leave it. A follower leaves the ISR when
-// it has not been caught up to the leader's log end for longer than replica.lag.time.max.ms;
-// how many messages it is behind does not matter.
-func (l *Leader) OutOfSync(leaderEnd int64, lagMax time.Duration, now clock.Instant) []int32 {
-	var out []int32
-	for _, f := range l.followers {
-		caughtUp := f.known && f.endOffset >= leaderEnd
-		if slices.Contains(l.reg.ISR, f.id) && !caughtUp && now.Sub(f.caughtUpAt) > lagMax {
-			out = append(out, f.id)
-		}
-	}
-	return out
-}
-
-// CanJoin tells whether a follower outside the ISR may be proposed for it: it has
-// everything committed and everything of before this epoch.
-func (l *Leader) CanJoin(id int32) bool {
-	for _, f := range l.followers {
-		if f.id == id {
-			return !l.inMaximalISR(id) && f.known && f.endOffset >= l.hw && f.endOffset >= l.epochStart
-		}
-	}
-	return false
-}
 
 // CheckEpoch compares the leader epoch that a request believes in; -1 believes nothing.
 func (l *Leader) CheckEpoch(current int32) error { return CheckEpoch(current, l.reg.LeaderEpoch) }

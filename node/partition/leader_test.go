@@ -15,14 +15,29 @@ func three(isr ...int32) Registration {
 	return Registration{Leader: 1, LeaderEpoch: 5, PartitionEpoch: 9, Replicas: []int32{1, 2, 3}, ISR: isr}
 }
 
+// fetched notes a follower's fetch and reports whether it has a replica.
+func fetched(l *Leader, id int32, end, leaderEnd int64, now clock.Instant) bool {
+	assigned, _ := l.FollowerFetched(FollowerFetch{Replica: id, BrokerEpoch: -1, Offset: end, LeaderEnd: leaderEnd, Now: now})
+	return assigned
+}
+
+// propose lets an ISR be on its way to the controller.
+func propose(l *Leader, isr []int32) {
+	p := Proposal{LeaderEpoch: l.LeaderEpoch(), PartitionEpoch: l.Registration().PartitionEpoch}
+	for _, id := range isr {
+		p.ISR = append(p.ISR, Member{id, -1})
+	}
+	l.pending = &p
+}
+
 // The worked example: leader at 5, followers at 5 and 4, high watermark 4.
 func TestHighWatermarkIsTheLeastEndOfTheISR(t *testing.T) {
 	l := NewLeader(1, three(1, 2, 3), 3, 3, 0)
-	l.FollowerFetched(2, 5, 5, 0)
+	fetched(l, 2, 5, 5, 0)
 	if hw, moved := l.AdvanceHighWatermark(5, 1); moved || hw != 3 {
 		t.Fatalf("moved to %d before follower 3 was heard of", hw)
 	}
-	l.FollowerFetched(3, 4, 5, 0)
+	fetched(l, 3, 4, 5, 0)
 	if hw, moved := l.AdvanceHighWatermark(5, 1); !moved || hw != 4 {
 		t.Fatalf("high watermark %d (moved %t), want 4", hw, moved)
 	}
@@ -55,16 +70,16 @@ func TestHighWatermarkStandsStillBelowMinInSync(t *testing.T) {
 // holds the high watermark back, and one proposed for removal still does.
 func TestHighWatermarkCountsTheMaximalISR(t *testing.T) {
 	grow := NewLeader(1, three(1, 2), 0, 0, 0)
-	grow.FollowerFetched(2, 8, 8, 0)
-	grow.FollowerFetched(3, 6, 8, 0)
-	grow.Propose([]int32{1, 2, 3})
+	fetched(grow, 2, 8, 8, 0)
+	fetched(grow, 3, 6, 8, 0)
+	propose(grow, []int32{1, 2, 3})
 	if hw, _ := grow.AdvanceHighWatermark(8, 1); hw != 6 {
 		t.Fatalf("growing: high watermark %d, want 6", hw)
 	}
 	shrink := NewLeader(1, three(1, 2, 3), 0, 0, 0)
-	shrink.FollowerFetched(2, 8, 8, 0)
-	shrink.FollowerFetched(3, 6, 8, 0)
-	shrink.Propose([]int32{1, 2})
+	fetched(shrink, 2, 8, 8, 0)
+	fetched(shrink, 3, 6, 8, 0)
+	propose(shrink, []int32{1, 2})
 	if hw, _ := shrink.AdvanceHighWatermark(8, 1); hw != 6 {
 		t.Fatalf("shrinking: high watermark %d, want 6", hw)
 	}
@@ -99,12 +114,12 @@ func TestAFollowerLeavesTheISRByTime(t *testing.T) {
 	at := func(s int) clock.Instant { return clock.Instant(time.Duration(s) * time.Second) }
 	const lag = 30 * time.Second
 	l := NewLeader(1, three(1, 2, 3), 0, 0, at(0))
-	l.FollowerFetched(2, 100, 100, at(1))
-	l.FollowerFetched(3, 100, 100, at(1))
+	fetched(l, 2, 100, 100, at(1))
+	fetched(l, 3, 100, 100, at(1))
 	if out := l.OutOfSync(1_000_100, lag, at(31)); len(out) != 0 {
 		t.Fatalf("%v left after exactly 30 s", out)
 	}
-	l.FollowerFetched(2, 1_000_100, 1_000_100, at(31))
+	fetched(l, 2, 1_000_100, 1_000_100, at(31))
 	if out := l.OutOfSync(1_000_101, lag, at(32)); !slices.Equal(out, []int32{3}) {
 		t.Fatalf("out of sync: %v, want 3 alone", out)
 	}
@@ -117,7 +132,7 @@ func TestAFollowerThatKeepsPaceStays(t *testing.T) {
 	end := int64(0)
 	for s := range 120 {
 		now := clock.Instant(time.Duration(s) * time.Second)
-		l.FollowerFetched(2, end, end+100, now)
+		fetched(l, 2, end, end+100, now)
 		end += 100
 		if out := l.OutOfSync(end, 30*time.Second, now); len(out) != 0 {
 			t.Fatalf("second %d: %v left", s, out)
@@ -127,13 +142,13 @@ func TestAFollowerThatKeepsPaceStays(t *testing.T) {
 
 func TestJoiningNeedsTheHighWatermarkAndTheEpochStart(t *testing.T) {
 	l := NewLeader(1, three(1, 2), 50, 40, 0)
-	l.FollowerFetched(2, 60, 60, 0)
+	fetched(l, 2, 60, 60, 0)
 	l.AdvanceHighWatermark(60, 1)
 	for _, c := range []struct {
 		end  int64
 		want bool
 	}{{49, false}, {55, false}, {60, true}} {
-		l.FollowerFetched(3, c.end, 60, 0)
+		fetched(l, 3, c.end, 60, 0)
 		if got := l.CanJoin(3); got != c.want {
 			t.Errorf("end %d: can join = %t", c.end, got)
 		}
@@ -141,7 +156,7 @@ func TestJoiningNeedsTheHighWatermarkAndTheEpochStart(t *testing.T) {
 	if l.CanJoin(2) {
 		t.Error("a member of the ISR can join it")
 	}
-	if l.FollowerFetched(7, 60, 60, 0) {
+	if fetched(l, 7, 60, 60, 0) {
 		t.Error("a broker without a replica counts as a follower")
 	}
 }
@@ -170,10 +185,10 @@ func TestHighWatermarkProperties(t *testing.T) {
 				leo += rapid.Int64Range(1, 5).Draw(t, "append")
 			case 1:
 				end := rapid.Int64Range(max(ends[id], 0), leo).Draw(t, "fetch")
-				l.FollowerFetched(id, end, leo, 0)
+				fetched(l, id, end, leo, 0)
 				ends[id] = end
 			case 2:
-				l.Propose(rapid.SampledFrom([][]int32{{1}, {1, 2}, {1, 3}, {1, 2, 3}}).Draw(t, "isr"))
+				propose(l, rapid.SampledFrom([][]int32{{1}, {1, 2}, {1, 3}, {1, 2, 3}}).Draw(t, "isr"))
 			case 3:
 				epoch++
 				reg := three(rapid.SampledFrom([][]int32{{1}, {1, 2}, {1, 2, 3}}).Draw(t, "committed")...)
