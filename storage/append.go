@@ -28,7 +28,7 @@ func (l *Log) appendLeader(t *task.T, leaderEpoch int32, batches []byte, origin 
 		return AppendInfo{}, err
 	}
 	l.mu.Lock()
-	next, latest, cfg := l.leo.offset, l.epochs.Latest(), l.cfg
+	next, latest, cfg := l.leo.offset, max(l.epochs.Latest(), l.fence), l.cfg
 	l.mu.Unlock()
 	if leaderEpoch < latest {
 		return AppendInfo{}, fmt.Errorf("%w: %s: append in epoch %d, log is at %d", ErrEpoch, l.Name(), leaderEpoch, latest)
@@ -117,12 +117,29 @@ func (l *Log) finish(info *AppendInfo, cfg *Config) {
 	info.MustSync = cfg.FlushMessages == 1
 }
 
+// Fence refuses leaders' appends of epochs below e from now on, having waited for those that
+// are under way: who gives a leadership up does so before it follows the next leader.
+func (l *Log) Fence(t *task.T, e int32) {
+	l.gate.Enter(t)
+	defer l.gate.Leave(t)
+	l.mu.Lock()
+	l.fence = max(l.fence, e)
+	l.mu.Unlock()
+}
+
 // AppendFollower writes batches as they were fetched from the leader. Their CRC and offsets
 // are checked: they must begin at or above the log end and ascend. A partial batch at the
 // end is ignored, and no batch is not an error.
 func (l *Log) AppendFollower(t *task.T, batches []byte) (AppendInfo, error) {
+	return l.AppendFetched(t, 1<<31-1, batches)
+}
+
+// AppendFetched is AppendFollower for what was fetched in a leader epoch. It stops before the
+// first batch of a later epoch: the leader lost its leadership while it read, and where that
+// batch lies in the next leader's log nobody has asked (KAFKA-18723).
+func (l *Log) AppendFetched(t *task.T, leaderEpoch int32, batches []byte) (AppendInfo, error) {
 	l.gate.Enter(t)
-	info, err := l.appendFetched(t, batches)
+	info, err := l.appendFetched(t, leaderEpoch, batches)
 	l.gate.Leave(t)
 	if err == nil && info.Batches > 0 {
 		err = l.flushIfDue(t, &info)
@@ -130,7 +147,7 @@ func (l *Log) AppendFollower(t *task.T, batches []byte) (AppendInfo, error) {
 	return info, err
 }
 
-func (l *Log) appendFetched(t *task.T, batches []byte) (AppendInfo, error) {
+func (l *Log) appendFetched(t *task.T, leaderEpoch int32, batches []byte) (AppendInfo, error) {
 	info := AppendInfo{BaseOffset: -1, LastOffset: -1, LogAppendTimeMs: record.NoTimestamp}
 	if err := l.Err(); err != nil {
 		return info, err
@@ -138,7 +155,7 @@ func (l *Log) appendFetched(t *task.T, batches []byte) (AppendInfo, error) {
 	l.mu.Lock()
 	next, latest, cfg := l.leo.offset, l.epochs.Latest(), l.cfg
 	l.mu.Unlock()
-	n, err := l.checkFetched(batches, next, latest)
+	n, err := l.checkFetched(batches, next, latest, leaderEpoch)
 	if err != nil {
 		return info, err
 	}
@@ -164,8 +181,9 @@ func (l *Log) appendFetched(t *task.T, batches []byte) (AppendInfo, error) {
 	return info, nil
 }
 
-// checkFetched returns how many bytes of whole batches there are, all of them right.
-func (l *Log) checkFetched(batches []byte, next int64, latest int32) (int, error) {
+// checkFetched returns how many bytes of whole batches there are up to the epoch, all of them
+// right.
+func (l *Log) checkFetched(batches []byte, next int64, latest, upTo int32) (int, error) {
 	n := 0
 	for n < len(batches) {
 		rest := batches[n:]
@@ -176,7 +194,7 @@ func (l *Log) checkFetched(batches []byte, next int64, latest int32) (int, error
 		if err != nil {
 			return 0, fmt.Errorf("%s: fetched batch at offset %d: %w", l.Name(), next, err)
 		}
-		if h.Size() > len(rest) {
+		if h.Size() > len(rest) || h.LeaderEpoch > upTo {
 			break
 		}
 		if err := record.CheckCRC(rest[:h.Size()]); err != nil {

@@ -43,6 +43,7 @@ type Log struct {
 	truncations int64    // generation: readers and syncs that straddle one start over
 	recent      recent
 	epochs      epoch.Cache
+	fence       int32 // leaders' appends of earlier epochs are refused
 	producers   *producer.State
 	decoders    record.Decoders
 	err         error

@@ -11,8 +11,9 @@ import (
 	"seedlog/storage/record"
 )
 
-// TruncateTo removes every batch that reaches offset or beyond; at or above the log end it
-// does nothing. The log then ends behind the last batch that is left, which may be below
+// TruncateTo removes every batch that reaches offset or beyond; at or above the log end there
+// is none, and what goes is an epoch that began at the log end and got no record: its leader
+// was replaced before its first append. The log then ends behind the last batch that is left, which may be below
 // offset; if none is left above the log start, it begins anew at offset. Connections that are sending what is cut are ended. The cut is durable when
 // it returns: a power loss must not bring half of the old tail back behind what is appended
 // next.
@@ -24,7 +25,7 @@ func (l *Log) TruncateTo(t *task.T, offset int64) error {
 	}
 	end := l.LogEndOffset()
 	if offset >= end {
-		return nil
+		return l.dropEmptyEpochs(t, end)
 	}
 	segs := *l.segs.Load()
 	if offset < segs[0].base {
@@ -50,6 +51,17 @@ func (l *Log) TruncateTo(t *task.T, offset int64) error {
 	}
 	l.observe(Event{Kind: LogTruncated, From: end, Offset: cut.offset})
 	return nil
+}
+
+// dropEmptyEpochs forgets epochs that have no record.
+func (l *Log) dropEmptyEpochs(t *task.T, end int64) error {
+	l.mu.Lock()
+	next := l.epochs.Clone()
+	l.mu.Unlock()
+	if !next.TruncateFromEnd(end) {
+		return nil
+	}
+	return l.storeEpochs(t, next)
 }
 
 // cutAt finds where the log ends once it is cut at offset: a batch that straddles it goes.

@@ -1,0 +1,69 @@
+package storage
+
+import (
+	"testing"
+
+	"seedlog/clock/task"
+	"seedlog/storage/epoch"
+	"seedlog/storage/record"
+)
+
+// inEpoch makes the options of a fetched batch.
+func inEpoch(e int32, base int64) func(o *record.Options) {
+	return func(o *record.Options) { o.LeaderEpoch, o.BaseOffset = e, base }
+}
+
+// An epoch that a leader began and never wrote in is forgotten when the replica truncates,
+// even where there is nothing to cut: otherwise it asks with that epoch for ever.
+func TestTruncationForgetsAnEpochWithoutRecords(t *testing.T) {
+	inLog(t, Config{}, func(tk *task.T, _ *machine, _ *Dir, l *Log) {
+		must(l.AppendFetched(tk, 3, batchOf(2, 10, 1000, inEpoch(3, 0))))
+		must(l.AssignEpochStart(tk, 5))
+		expect("latest epoch", l.LatestEpoch(), int32(5))
+		check(l.TruncateTo(tk, 2))
+		expect("latest epoch after truncating to the end", l.LatestEpoch(), int32(3))
+		expect("log end", l.LogEndOffset(), int64(2))
+		expect("epochs", len(l.Epochs()), 1)
+		expect("first epoch", l.Epochs()[0], epoch.Entry{Epoch: 3, Start: 0})
+	})
+}
+
+// KAFKA-18723: batches of a later epoch than the fetch's are left out.
+func TestFetchedBatchesOfALaterEpochAreLeftOut(t *testing.T) {
+	inLog(t, Config{}, func(tk *task.T, _ *machine, _ *Dir, l *Log) {
+		fetched := append(batchOf(2, 10, 1000, inEpoch(3, 0)), batchOf(1, 10, 1000, inEpoch(4, 2))...)
+		info := must(l.AppendFetched(tk, 3, fetched))
+		expect("batches", info.Batches, 1)
+		expect("log end", l.LogEndOffset(), int64(2))
+		must(l.AppendFetched(tk, 4, batchOf(1, 10, 1000, inEpoch(4, 2))))
+		expect("log end", l.LogEndOffset(), int64(3))
+	})
+}
+
+// Fence waits for the append that is under way and refuses the next: nothing of an old
+// leadership lands behind what its replica truncated.
+func TestAFencedLeaderAppendsNoMore(t *testing.T) {
+	inLog(t, Config{}, func(tk *task.T, _ *machine, _ *Dir, l *Log) {
+		tries := tk.Group().Sub("leaders")
+		ended := 0
+		for range 4 {
+			tries.Go("append", func(tk *task.T) {
+				_, err := l.Append(tk, 2, batchOf(1, 10, 1000, nil), Client)
+				if err != nil {
+					expectErr("an append behind the fence", err, ErrEpoch)
+				}
+				ended++
+			})
+		}
+		l.Fence(tk, 3)
+		end := l.LogEndOffset()
+		for ended < 4 {
+			tk.Sleep(tk.Now().Add(1e6))
+		}
+		expect("log end", l.LogEndOffset(), end)
+		_, err := l.Append(tk, 2, batchOf(1, 10, 1000, nil), Client)
+		expectErr("append", err, ErrEpoch)
+		must(l.Append(tk, 3, batchOf(1, 10, 1000, nil), Client))
+		tries.Stop()
+	})
+}
