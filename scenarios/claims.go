@@ -19,7 +19,7 @@ import (
 // all that is derived from it (I16). A disk that was damaged, or forgot what it was told to
 // sync, keeps no promise.
 func (g *guard) claims() {
-	d := g.r.Broker.Disk
+	d := g.s.Disk
 	if d.Count(simdisk.SyncForgets).Fired > 0 || len(d.Damages()) > 0 {
 		return
 	}
@@ -77,7 +77,7 @@ func (g *guard) kept() {
 		rec, after := g.expected[path], g.ParseLogs(path)
 		if rec.Corrupt != "" {
 			g.r.verdict.Merge(rec.CheckUntouched(after))
-		} else if !g.r.offline { // a directory that failed meanwhile was perhaps not recovered
+		} else if !g.s.offline { // a directory that failed meanwhile was perhaps not recovered
 			g.r.verdict.Merge(rec.CheckTail(after))
 		}
 		if g.live(base(path)) && !slices.ContainsFunc(g.Dirs(), func(now string) bool { return base(now) == base(path) }) {
@@ -90,7 +90,7 @@ func (g *guard) kept() {
 // under a clean marker, and not merely torn.
 func (g *guard) corrupt(e event.Storage) {
 	path := fmt.Sprintf("%s/%s-%d", e.Dir, e.Topic, e.Partition)
-	if g.expected[path].Corrupt == "" && !g.damaged(path) && len(g.r.Broker.Disk.Forgotten()) == 0 {
+	if g.expected[path].Corrupt == "" && !g.damaged(path) && len(g.s.Disk.Forgotten()) == 0 {
 		g.Rec.Failf("I16", base(path), "the recovery calls it corrupt from %d on, and nothing damaged it: %v", e.From, e.Err)
 	}
 }
@@ -118,7 +118,7 @@ func (g *guard) sizes(dir string) (sum int64) {
 // marked is I15 for the clean-shutdown marker: a process that was not asked to stop and has
 // written to a directory's logs has removed the marker before.
 func (g *guard) marked() {
-	if g.r.Broker.StopAsked() {
+	if g.s.StopAsked() {
 		return
 	}
 	for _, dir := range g.LogDirs {

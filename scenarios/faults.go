@@ -13,7 +13,7 @@ import (
 // plan is the faults of a run: a drawn subset, each with its own stream, so that switching
 // one off shifts nothing else. The fault budget of a single machine is simple: it promises
 // to lose nothing to a kill, and to a power loss nothing that it acknowledged as synced;
-// the guard tells the history what a power loss took.
+// the guard tells the history what a power loss took. That of a cluster is the [ledger]'s.
 //
 // The budget of a run thins out: each fault of a kind makes the next one a little less likely,
 // so that whatever was drawn the workload comes to an end, and a run is not a long series of
@@ -22,8 +22,6 @@ type plan struct {
 	r       *Run
 	classes []*class
 	rates   []*rate
-	// restartAt is set while a boot is due.
-	booting bool
 }
 
 // class is one kind of fault with its mean interval.
@@ -45,7 +43,25 @@ type rate struct {
 // newPlan draws the subset and the rates.
 func newPlan(r *Run, rng *rand.Rand) *plan {
 	p := &plan{r: r}
-	all := []*class{
+	all := append(p.machineClasses(), r.moreClasses(p)...)
+	for _, c := range all {
+		on, mean := rng.IntN(3) == 0, drawn(rng, 300*time.Millisecond, 6*time.Second)
+		if !on {
+			continue
+		}
+		c.mean, c.rng = mean, r.Rand("fault/"+c.name)
+		p.classes = append(p.classes, c)
+		r.enable(c.name)
+	}
+	p.drawDiskRates(rng)
+	r.prompt = r.prompt && !p.has("pause")
+	return p
+}
+
+// machineClasses are the faults that strike one machine and those who talk to it.
+func (p *plan) machineClasses() []*class {
+	r := p.r
+	return []*class{
 		{name: "kill", once: p.kill},
 		{name: "power-loss", once: p.powerLoss},
 		{name: "kill-in-recovery", once: p.killInRecovery},
@@ -63,18 +79,6 @@ func newPlan(r *Run, rng *rand.Rand) *plan {
 			return ok, ok
 		}},
 	}
-	for _, c := range all {
-		on, mean := rng.IntN(3) == 0, drawn(rng, 300*time.Millisecond, 6*time.Second)
-		if !on {
-			continue
-		}
-		c.mean, c.rng = mean, r.Rand("fault/"+c.name)
-		p.classes = append(p.classes, c)
-		r.enable(c.name)
-	}
-	p.drawDiskRates(rng)
-	r.prompt = r.prompt && !p.has("pause")
-	return p
 }
 
 // drawDiskRates switches on faults that strike calls of the disk. Write and sync errors take
@@ -92,13 +96,18 @@ func (p *plan) drawDiskRates(rng *rand.Rand) {
 
 // setRate leaves the metadata log alone: its errors end the process.
 func (p *plan) setRate(x *rate) {
-	p.r.Broker.Disk.SetRate(x.fault, x.every, func(path string) bool { return !strings.Contains(path, metadataDir) })
+	for _, s := range p.r.servers {
+		s.Disk.SetRate(x.fault, x.every, func(path string) bool { return !strings.Contains(path, metadataDir) })
+	}
 }
 
 // thinOut makes faults of the disk rarer by an eighth for each that fired.
 func (p *plan) thinOut() {
 	for _, x := range p.rates {
-		fired := p.r.Broker.Disk.Count(x.fault).Fired
+		fired := int64(0)
+		for _, s := range p.r.servers {
+			fired += s.Disk.Count(x.fault).Fired
+		}
 		if fired == x.fired {
 			continue
 		}
@@ -175,26 +184,42 @@ func (p *plan) supervise() {
 	var look func()
 	look = func() {
 		p.thinOut()
-		b := p.r.Broker
-		if inc := b.Incarnation(); inc != nil {
-			if ended, err := inc.Ended(); ended {
-				// What a clean stop says is durable must outlive a power loss right after it.
-				power := err == nil && p.has("power-loss") && rng.IntN(2) == 0
-				if power {
-					b.PowerLoss()
-				} else {
-					b.Reap()
-				}
-				p.r.guard.crashed(power)
-				p.bootIn(drawn(rng, 10*time.Millisecond, 2*time.Second))
-			} else if p.r.offline && rng.IntN(3) == 0 {
-				p.r.World.Probe("restart-after-offline")
-				p.down(false)
-			}
+		for _, s := range p.r.servers {
+			p.look(s, rng)
 		}
 		p.after(500*time.Millisecond, look)
 	}
 	p.after(500*time.Millisecond, look)
+}
+
+// look restarts a server where an operator would.
+func (p *plan) look(s *server, rng *rand.Rand) {
+	inc := s.Incarnation()
+	if inc == nil {
+		return
+	}
+	if ended, err := inc.Ended(); ended {
+		// What a clean stop says is durable must outlive a power loss right after it.
+		power := err == nil && p.has("power-loss") && rng.IntN(2) == 0
+		if power {
+			s.PowerLoss()
+		} else {
+			s.Reap()
+		}
+		s.guard.crashed(power)
+		p.bootIn(s, drawn(rng, 10*time.Millisecond, 2*time.Second))
+	} else if s.offline && rng.IntN(3) == 0 {
+		p.r.World.Probe("restart-after-offline")
+		p.down(s, false)
+	}
+}
+
+// pick draws a server.
+func (p *plan) pick(rng *rand.Rand) *server {
+	if len(p.r.servers) == 1 {
+		return p.r.servers[0]
+	}
+	return p.r.servers[rng.IntN(len(p.r.servers))]
 }
 
 // has reports whether a class of faults is part of the run.
@@ -203,96 +228,103 @@ func (p *plan) has(name string) bool {
 }
 
 // down ends the process and schedules its return.
-func (p *plan) down(power bool) {
+func (p *plan) down(s *server, power bool) {
 	if power {
-		p.r.Broker.PowerLoss()
+		s.PowerLoss()
 	} else {
-		p.r.Broker.Kill()
+		s.Kill()
 	}
-	p.r.guard.crashed(power)
-	p.bootIn(drawn(p.r.Rand(fmt.Sprintf("boot%d", p.r.Broker.Boots)), time.Millisecond, 3*time.Second))
+	s.guard.crashed(power)
+	p.bootIn(s, drawn(p.r.Rand(s.where(fmt.Sprintf("boot%d", s.Boots))), time.Millisecond, 3*time.Second))
 }
 
-func (p *plan) bootIn(d time.Duration) {
-	if p.booting {
+func (p *plan) bootIn(s *server, d time.Duration) {
+	if s.booting {
 		return
 	}
-	p.booting = true
+	s.booting = true
 	p.after(d, func() {
-		p.booting = false
-		if p.r.Broker.Incarnation() == nil {
-			p.r.Boot()
-			p.r.watchReady()
+		s.booting = false
+		if s.Incarnation() == nil && !s.gone {
+			s.boot()
+			s.watchReady()
 		}
 	})
 }
 
-func (p *plan) kill(*rand.Rand) (fired, effective bool) {
-	if !p.r.Broker.Up() {
+func (p *plan) kill(rng *rand.Rand) (fired, effective bool) {
+	s := p.pick(rng)
+	if !s.Up() {
 		return false, false
 	}
-	effective = p.r.Broker.Ready()
-	p.down(false)
+	effective = s.Ready()
+	p.down(s, false)
 	return true, effective
 }
 
-func (p *plan) powerLoss(*rand.Rand) (fired, effective bool) {
-	if !p.r.Broker.Up() {
+func (p *plan) powerLoss(rng *rand.Rand) (fired, effective bool) {
+	s := p.pick(rng)
+	if !s.Up() || !p.r.afford(s) {
 		return false, false
 	}
-	before := p.r.Broker.Disk.Count(simdisk.PowerLost).Effective
-	p.down(true)
-	return true, p.r.Broker.Disk.Count(simdisk.PowerLost).Effective > before
+	before := s.Disk.Count(simdisk.PowerLost).Effective
+	p.down(s, true)
+	return true, s.Disk.Count(simdisk.PowerLost).Effective > before
 }
 
 // killInRecovery kills, and kills again while the next incarnation recovers.
 func (p *plan) killInRecovery(rng *rand.Rand) (fired, effective bool) {
-	b := p.r.Broker
-	if !b.Up() {
+	s := p.pick(rng)
+	if !s.Up() {
 		return false, false
 	}
-	b.Kill()
-	p.r.guard.crashed(false)
-	p.bootIn(time.Millisecond)
+	s.Kill()
+	s.guard.crashed(false)
+	p.bootIn(s, time.Millisecond)
 	power := rng.IntN(3) == 0
 	p.after(time.Millisecond+drawn(rng, 100*time.Microsecond, 200*time.Millisecond), func() {
-		if b.Up() && !b.Ready() {
+		if s.Up() && !s.Ready() {
 			p.r.World.Probe("crash-in-recovery")
-			p.down(power)
+			if power = power && p.r.afford(s); power {
+				p.r.World.Probe("power-loss-in-recovery")
+			}
+			p.down(s, power)
 		}
 	})
 	return true, true
 }
 
-func (p *plan) cleanRestart(*rand.Rand) (fired, effective bool) {
-	if !p.r.Broker.Ready() {
+func (p *plan) cleanRestart(rng *rand.Rand) (fired, effective bool) {
+	s := p.pick(rng)
+	if !s.Ready() {
 		return false, false
 	}
-	p.r.Broker.Stop()
+	s.Stop()
 	return true, true
 }
 
 func (p *plan) pause(rng *rand.Rand) (fired, effective bool) {
-	b := p.r.Broker
-	if !b.Up() {
+	s := p.pick(rng)
+	if !s.Up() {
 		return false, false
 	}
-	b.Pause()
-	p.after(drawn(rng, 10*time.Millisecond, 10*time.Second), b.Resume)
+	s.Pause()
+	p.after(drawn(rng, 10*time.Millisecond, 10*time.Second), s.Resume)
 	return true, true
 }
 
 func (p *plan) clockJump(rng *rand.Rand) (fired, effective bool) {
+	s := p.pick(rng)
 	ms := drawn[int64](rng, 1, 7_200_000)
 	if rng.IntN(2) == 0 {
 		ms = -ms
 	}
-	p.r.Broker.Jump(ms)
-	return true, p.r.Broker.Up()
+	s.Jump(ms)
+	return true, s.Up()
 }
 
 func (p *plan) diskFull(rng *rand.Rand) (fired, effective bool) {
-	d := p.r.Broker.Disk
+	d := p.pick(rng).Disk
 	before := d.Count(simdisk.NoSpace).Effective
 	d.SetCapacity(d.Used() + rng.Int64N(8<<10))
 	p.after(drawn(rng, 500*time.Millisecond, 10*time.Second), func() {
@@ -303,7 +335,7 @@ func (p *plan) diskFull(rng *rand.Rand) (fired, effective bool) {
 }
 
 func (p *plan) readOnly(rng *rand.Rand) (fired, effective bool) {
-	d := p.r.Broker.Disk
+	d := p.pick(rng).Disk
 	before := d.Count(simdisk.ReadOnly).Effective
 	d.SetReadOnly(true)
 	p.after(drawn(rng, 100*time.Millisecond, 5*time.Second), func() {
@@ -319,7 +351,7 @@ func (p *plan) victim(rng *rand.Rand) string {
 }
 
 func (p *plan) partition(rng *rand.Rand) (fired, effective bool) {
-	a, b := p.victim(rng), p.r.Broker.Name
+	a, b := p.victim(rng), p.pick(rng).Name
 	if rng.IntN(2) == 0 {
 		a, b = b, a
 	}
@@ -337,7 +369,7 @@ func (p *plan) partition(rng *rand.Rand) (fired, effective bool) {
 }
 
 func (p *plan) clog(rng *rand.Rand) (fired, effective bool) {
-	a, b := p.victim(rng), p.r.Broker.Name
+	a, b := p.victim(rng), p.pick(rng).Name
 	if rng.IntN(2) == 0 {
 		a, b = b, a
 	}

@@ -15,6 +15,7 @@ import (
 // the history where a power loss ended each log.
 type guard struct {
 	*Judge
+	s *server
 	r *Run
 	// expected is what the recovery of the running incarnation must come to, by directory.
 	expected map[string]store.Recovered
@@ -25,15 +26,16 @@ type guard struct {
 	before map[string]int64
 }
 
-func newGuard(r *Run) *guard {
-	return &guard{r: r, Judge: &Judge{Files: r.Broker.Disk, Rec: r.Rec, Dead: r.dead, Interval: r.interval, Segment: r.segment}}
+func newGuard(s *server) *guard {
+	r := s.r
+	return &guard{s: s, r: r, Judge: &Judge{Files: s.Disk, Rec: r.Rec, Dead: r.dead, Interval: r.interval, Segment: r.segment}}
 }
 
 // beforeBoot works out what the coming recovery must find.
 func (g *guard) beforeBoot() {
 	g.Rec.Boot()
 	g.expected, g.pending = make(map[string]store.Recovered), true
-	g.forgotten = len(g.r.Broker.Disk.Forgotten())
+	g.forgotten = len(g.s.Disk.Forgotten())
 	g.before = make(map[string]int64)
 	for _, dir := range g.LogDirs {
 		g.before[dir] = g.sizes(dir)
@@ -54,7 +56,7 @@ func (g *guard) beforeBoot() {
 
 // damaged reports whether a fault changed stored bytes below the path.
 func (g *guard) damaged(path string) bool {
-	for _, d := range g.r.Broker.Disk.Damages() {
+	for _, d := range g.s.Disk.Damages() {
 		if strings.HasPrefix(d.Path, path+"/") {
 			return true
 		}
@@ -79,7 +81,7 @@ func (g *guard) afterBoot() {
 		return
 	}
 	g.pending = false
-	forgot := g.r.Broker.Disk.Forgotten()[g.forgotten:]
+	forgot := g.s.Disk.Forgotten()[g.forgotten:]
 	g.kept()
 	for _, path := range g.Dirs() {
 		lost := slices.ContainsFunc(forgot, func(file string) bool { return parent(file) == path })
@@ -93,7 +95,7 @@ func (g *guard) afterBoot() {
 // or forgot, the history learns where each log now ends.
 func (g *guard) crashed(power bool) {
 	g.marked()
-	d := g.r.Broker.Disk
+	d := g.s.Disk
 	if !power && d.Count(simdisk.SyncForgets).Fired == 0 && len(d.Damages()) == 0 {
 		return
 	}

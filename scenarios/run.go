@@ -55,12 +55,14 @@ func Find(name string) (Scenario, error) {
 
 // Run is one run while it goes on.
 type Run struct {
-	World  *sim.World
-	Broker *sim.Machine
-	Rec    *client.Recorder
-	Config *config.Config
-	Topics []*client.Topic
-	Ops    int
+	World *sim.World
+	// Brokers are the machines that nodes run on; Broker is the first.
+	Brokers []*sim.Machine
+	Broker  *sim.Machine
+	Rec     *client.Recorder
+	Config  *config.Config
+	Topics  []*client.Topic
+	Ops     int
 
 	opts  Options
 	props map[string]string
@@ -68,13 +70,12 @@ type Run struct {
 	// topicText is what was drawn for each topic.
 	topicText []string
 	verdict   checker.Verdict
-	guard     *guard
+	servers   []*server
+	guard     *guard // of the first server
 	faults    []FaultCount
 	clients   int
 	stopped   bool
-	// offline says that the running incarnation lost a directory and must be restarted.
-	offline bool
-	dead    map[int]bool
+	dead      map[int]bool
 	// interval is index.interval.bytes of each topic that was created with it.
 	interval map[string]int64
 	// segment is segment.bytes of each topic that was created with it.
@@ -125,14 +126,9 @@ func (r *Run) result(name string, began time.Time) *Result {
 }
 
 // saw watches the node's events.
-func (r *Run) saw(_ *sim.Machine, e event.Event) {
-	switch e.Name() {
-	case "dir-offline", "partition-failed":
-		r.offline = true
-	case "log-corrupt":
-		if s, ok := e.(event.Storage); ok {
-			r.guard.corrupt(s)
-		}
+func (r *Run) saw(m *sim.Machine, e event.Event) {
+	if s := r.server(m); s != nil {
+		s.saw(e)
 	}
 }
 
@@ -153,42 +149,20 @@ func (r *Run) Set(name, value string) { r.props[name] = value }
 // diskBytes is how large a broker's disk is.
 const diskBytes = 1 << 30
 
-// AddBroker adds the machine that the broker runs on.
+// AddBroker adds the machine that a lone broker runs on.
 func (r *Run) AddBroker(dc simdisk.Config, cp sched.ClockParams) {
-	dc.Capacity = diskBytes
-	r.Broker = r.World.AddMachine("broker", dc, cp)
-	r.guard = newGuard(r)
-	r.Broker.Disk.OnReuse(func(path, what string) {
-		if strings.HasSuffix(path, ".log") {
-			r.Rec.Failf("I34", path, "is %s again by the process that was told it failed", what)
-		}
-	})
+	s := r.addServer("broker", dc, cp)
+	r.Broker, r.guard = s.Machine, s.guard
 }
 
-// Boot starts the broker.
+// Boot starts every node that is down.
 func (r *Run) Boot() bool {
-	r.base("node.id", "1")
-	r.base("log.dirs", "/data")
-	r.base("listeners", "PLAINTEXT://broker:9092")
-	r.base("offsets.topic.replication.factor", "1")
-	r.base("offsets.topic.num.partitions", "2")
-	r.base("group.initial.rebalance.delay.ms", "0")
-	cfg, unknown, err := config.Parse(r.props)
-	if err != nil || len(unknown) > 0 {
-		r.Failf("scenario", "config", "%v, unknown %v", err, unknown)
-		return false
+	for _, s := range r.servers {
+		if s.Incarnation() == nil && !s.gone && !s.boot() {
+			return false
+		}
 	}
-	r.Config, r.guard.LogDirs = cfg, cfg.LogDirs
-	r.offline = false
-	r.guard.beforeBoot()
-	r.Broker.Boot(cfg)
 	return true
-}
-
-func (r *Run) base(name, value string) {
-	if _, ok := r.props[name]; !ok {
-		r.props[name] = value
-	}
 }
 
 // Env is a new client's surroundings, and the group of its tasks.
@@ -287,8 +261,12 @@ func (r *Run) faultCounts() []FaultCount {
 		switch f {
 		case simdisk.PowerLost, simdisk.NoSpace, simdisk.ReadOnly, simdisk.Wiped:
 		default:
-			c := r.Broker.Disk.Count(f)
-			add("disk:"+f.String(), c.Fired, c.Effective)
+			var sum simdisk.Counter
+			for _, s := range r.servers {
+				c := s.Disk.Count(f)
+				sum.Fired, sum.Effective = sum.Fired+c.Fired, sum.Effective+c.Effective
+			}
+			add("disk:"+f.String(), sum.Fired, sum.Effective)
 		}
 	}
 	for _, f := range simnet.Faults() {

@@ -2,6 +2,7 @@ package scenarios
 
 import (
 	"fmt"
+	"slices"
 	"time"
 
 	"seedlog/clock/task"
@@ -22,20 +23,14 @@ const (
 // clocksApart bounds how far the clocks of broker and clients are apart, jumps aside.
 const clocksApart = 10 * time.Second
 
-// watchReady runs the guard's comparison as soon as the incarnation serves.
+// readyPoll is how often a server that starts is looked at.
+const readyPoll = 5 * time.Millisecond
+
+// watchReady runs the guards' comparison as soon as the incarnations serve.
 func (r *Run) watchReady() {
-	inc := r.Broker.Incarnation()
-	var look func()
-	look = func() {
-		switch {
-		case r.Broker.Incarnation() != inc:
-		case r.Broker.Ready():
-			r.guard.afterBoot()
-		default:
-			r.World.Sched.At(r.World.Now().Add(5*time.Millisecond), look)
-		}
+	for _, s := range r.servers {
+		s.watchReady()
 	}
-	look()
 }
 
 // settle is what follows the safety phase: heal, require progress, stop, judge.
@@ -87,27 +82,25 @@ func (r *Run) heal() {
 	r.World.Net.HealAll()
 	r.World.Net.SetConfig(simnet.Calm())
 	r.World.Sched.SetConfig(sched.Calm())
-	r.Broker.Disk.CalmDown()
-	r.Broker.Disk.SetCapacity(diskBytes)
-	r.Broker.Resume()
+	for _, s := range r.servers {
+		s.Disk.CalmDown()
+		s.Disk.SetCapacity(diskBytes)
+		s.Resume()
+	}
 }
 
-// serving is polled while the broker is brought up: it boots what is down and restarts what
-// lost a directory.
+// serving is polled while the servers are brought up.
 func (r *Run) serving() bool {
-	inc := r.Broker.Incarnation()
-	switch {
-	case inc == nil:
-		r.Boot()
-		r.watchReady()
-	case r.Broker.Stopping(): // a clean restart was under way
-	case r.Broker.Up() && !r.offline:
-		return r.Broker.Ready()
-	default:
-		r.Broker.Kill()
-		r.guard.crashed(false)
+	all := true
+	for _, s := range r.servers {
+		all = (s.gone || s.serving()) && all
 	}
-	return false
+	return all
+}
+
+// broken reports whether a server lost a directory.
+func (r *Run) broken() bool {
+	return slices.ContainsFunc(r.servers, func(s *server) bool { return s.offline && !s.gone })
 }
 
 // mended is a condition that is asked while the broker serves. A call that was under way when
@@ -116,7 +109,7 @@ func (r *Run) serving() bool {
 func (r *Run) mended(cond func() bool) func() bool {
 	mending := false
 	return func() bool {
-		if mending = mending || r.offline; mending {
+		if mending = mending || r.broken(); mending {
 			mending = !r.serving()
 			return false
 		}

@@ -80,6 +80,10 @@ type Poll struct {
 	Seek bool
 	// Synced says that the topic acknowledges only what is synced.
 	Synced bool
+	// LeaderEpoch is that in which the leader answered, -1 if nobody asked for it.
+	LeaderEpoch int32
+	// Follower: the answer is a follower's, whose high watermark may lag behind.
+	Follower bool
 }
 
 // Cut is a power loss that ended a partition's log at an offset: what lay at or above and

@@ -60,7 +60,15 @@ func createRequest(e *Env, topic *Topic, configs [][2]string) *kmsg.CreateTopics
 	req.Version = int16(2 + e.Rand.IntN(6))
 	req.TimeoutMillis = int32(e.RequestTimeout.Milliseconds())
 	rt := kmsg.NewCreateTopicsRequestTopic()
-	rt.Topic, rt.NumPartitions, rt.ReplicationFactor = topic.Name, topic.Partitions, 1
+	rt.Topic, rt.NumPartitions, rt.ReplicationFactor = topic.Name, topic.Partitions, max(topic.Replication, 1)
+	if topic.Assignment != nil {
+		rt.NumPartitions, rt.ReplicationFactor = -1, -1
+		for i, replicas := range topic.Assignment {
+			a := kmsg.NewCreateTopicsRequestTopicReplicaAssignment()
+			a.Partition, a.Replicas = int32(i), replicas
+			rt.ReplicaAssignment = append(rt.ReplicaAssignment, a)
+		}
+	}
 	for _, kv := range configs {
 		c := kmsg.NewCreateTopicsRequestTopicConfig()
 		c.Name, c.Value = kv[0], &kv[1]
@@ -215,11 +223,24 @@ func (c *Trimmer) Run(t *task.T) {
 			}
 		}
 		topic := c.Topics[c.Rand.IntN(len(c.Topics))]
-		if err := c.trim(t, conn, topic, c.Rand.Int32N(topic.Partitions)); err != nil {
+		index := c.Rand.Int32N(topic.Partitions)
+		if c.Routes != nil {
+			conn.Close()
+			addr, _ := c.Find(t, topic, index)
+			if addr == "" {
+				conn = nil
+				continue
+			}
+			if conn = c.connect(t, addr); conn == nil {
+				continue
+			}
+		}
+		if err := c.trim(t, conn, topic, index); err != nil {
 			conn.Close()
 			conn = nil
 		}
 	}
+	c.closeRoutes()
 	if conn != nil {
 		conn.Close()
 	}

@@ -8,6 +8,7 @@ import (
 
 	"seedlog/checker/history"
 	"seedlog/checker/logfile"
+	"seedlog/clock"
 	"seedlog/clock/task"
 )
 
@@ -28,12 +29,9 @@ type Consumer struct {
 	ToEnd bool
 	Ends  map[int]int64
 
-	conn      *Conn
-	sessionID int32
-	epoch     int32
+	sources   []*source
 	positions []*position
-	// asked is what the session at the broker has for each partition.
-	invoked history.Stamp
+	invoked   history.Stamp
 }
 
 type position struct {
@@ -48,31 +46,49 @@ type position struct {
 	inFrom int64 // offset of the request that is out
 	inAsk  bool  // it is part of the request that is out, or of its session
 	told   int64 // the high watermark that the session told last, -1 for none
+
+	from *source // whose session has it, or nil
+	// epoch is the leader epoch that was sent with the offset; lastEpoch that of the last batch
+	// that was read, -1 for none; checked is the leader epoch that its end was compared in.
+	epoch, lastEpoch, checked int32
+	// nearer is the replica that the leader sent the client to, "" for none, until then.
+	nearer     string
+	nearerTill clock.Instant
 }
 
 // Run polls until the budget is spent, or, for a final reader, until all is read.
 func (c *Consumer) Run(t *task.T) {
 	for _, topic := range c.Topics {
 		for i := range topic.Partitions {
-			c.positions = append(c.positions, &position{topic: topic, index: i, log: c.partition(topic, i), sent: -1, told: -1, unset: true})
+			c.positions = append(c.positions, &position{topic: topic, index: i, log: c.partition(topic, i), sent: -1, told: -1, unset: true, epoch: -1, lastEpoch: -1, checked: -1})
 		}
 	}
 	for !t.Stopping() && !c.done() {
-		if c.conn == nil {
-			if c.conn = c.dial(t); c.conn == nil {
+		src := c.choose(t)
+		if src == nil {
+			continue
+		}
+		if src.conn == nil {
+			if src.conn = c.connect(t, src.addr); src.conn == nil {
+				c.strange(src)
 				continue
 			}
-			c.forget()
+			c.forget(src)
 		}
-		if err := c.poll(t); err != nil {
-			c.conn.Close()
-			c.conn = nil
+		if err := c.poll(t, src); err != nil {
+			src.conn.Close()
+			src.conn = nil
+			c.Outdated()
+			c.strange(src)
 			c.pause(t)
 		}
 	}
-	if c.conn != nil {
-		c.conn.Close()
+	for _, src := range c.sources {
+		if src.conn != nil {
+			src.conn.Close()
+		}
 	}
+	c.closeRoutes()
 }
 
 func (c *Consumer) done() bool {
@@ -88,46 +104,55 @@ func (c *Consumer) done() bool {
 }
 
 // forget begins a new session.
-func (c *Consumer) forget() {
-	c.sessionID, c.epoch = 0, 0
-	for _, p := range c.positions {
+func (c *Consumer) forget(src *source) {
+	src.sessionID, src.epoch, src.left = 0, 0, nil
+	for _, p := range src.mine(c) {
 		p.sent, p.told = -1, -1
 	}
 }
 
-func (c *Consumer) poll(t *task.T) error {
+func (c *Consumer) poll(t *task.T, src *source) error {
 	c.Polls--
 	c.rest(t)
-	for _, p := range c.positions {
+	for _, p := range src.mine(c) {
 		if c.GiveUp != nil && c.GiveUp(p.log) {
 			continue
 		}
 		if p.unset || c.SeekOdds > 0 && c.Rand.IntN(c.SeekOdds) == 0 {
-			if err := c.locate(t, p); err != nil {
+			if !c.leads(src, p) {
+				continue // the leader knows the bounds
+			}
+			if err := c.locate(t, src, p); err != nil {
 				return err
 			}
+		}
+		if err := c.validate(t, src, p); err != nil {
+			return err
 		}
 	}
 	if c.Think > 0 && !c.ToEnd && c.Rand.IntN(3) == 0 {
 		t.Sleep(t.Now().Add(time.Duration(c.Rand.Int64N(int64(c.Think)))))
 	}
 	c.invoked = c.Rec.Stamp()
-	req := c.request()
-	resp, err := c.conn.Call(t, req, t.Now().Add(c.MaxWait+c.RequestTimeout))
+	req := c.request(src)
+	resp, err := src.conn.Call(t, req, t.Now().Add(c.MaxWait+c.RequestTimeout))
 	if err != nil {
 		return err
 	}
-	return c.take(t, resp.(*kmsg.FetchResponse))
+	return c.take(t, src, resp.(*kmsg.FetchResponse))
 }
 
 // locate asks for the log's bounds and draws a position between them, or takes the start.
-func (c *Consumer) locate(t *task.T, p *position) error {
-	start, end, err := Bounds(t, &c.Env, c.conn, p.topic, p.index)
+func (c *Consumer) locate(t *task.T, src *source, p *position) error {
+	start, end, err := Bounds(t, &c.Env, src.conn, p.topic, p.index)
 	if err != nil || start < 0 {
 		p.unset = true
+		if err == nil {
+			c.Outdated()
+		}
 		return err
 	}
-	p.unset, p.seek = false, true
+	p.unset, p.seek, p.lastEpoch = false, true, -1
 	p.next = start
 	if !c.ToEnd && end > start {
 		p.next = start + c.Rand.Int64N(end-start+1)
@@ -135,27 +160,37 @@ func (c *Consumer) locate(t *task.T, p *position) error {
 	return nil
 }
 
-func (c *Consumer) request() *kmsg.FetchRequest {
+func (c *Consumer) request(src *source) *kmsg.FetchRequest {
 	req := kmsg.NewPtrFetchRequest()
 	req.Version = c.Version
 	req.MaxWaitMillis, req.MinBytes, req.MaxBytes = int32(c.MaxWait.Milliseconds()), c.MinBytes, 4*c.MaxBytes
 	req.SessionEpoch = -1
 	if c.Version >= 7 {
-		req.SessionID, req.SessionEpoch = c.sessionID, c.epoch
+		req.SessionID, req.SessionEpoch = src.sessionID, src.epoch
 	}
-	incremental := c.Version >= 7 && c.sessionID != 0
-	for _, p := range c.positions {
+	if c.Routes != nil && c.Version >= 11 {
+		req.Rack = c.Routes.Rack
+	}
+	incremental := c.Version >= 7 && src.sessionID != 0
+	if incremental {
+		src.leave(req)
+	}
+	for _, p := range src.mine(c) {
 		if p.inAsk = !p.unset && !(c.GiveUp != nil && c.GiveUp(p.log)); !p.inAsk {
 			continue
 		}
 		p.inFrom = p.next
-		if incremental && p.sent == p.next {
+		_, epoch := c.Leader(p.topic, p.index)
+		if incremental && p.sent == p.next && p.epoch == epoch {
 			continue
 		}
-		p.sent = p.next
+		p.sent, p.epoch = p.next, epoch
 		part := kmsg.NewFetchRequestTopicPartition()
 		part.Partition, part.FetchOffset, part.PartitionMaxBytes = p.index, p.next, c.MaxBytes
-		part.CurrentLeaderEpoch, part.LogStartOffset = -1, -1
+		part.CurrentLeaderEpoch, part.LogStartOffset = epoch, -1
+		if c.Routes != nil {
+			part.LastFetchedEpoch = p.lastEpoch
+		}
 		i := 0
 		for i < len(req.Topics) && req.Topics[i].TopicID != p.topic.ID {
 			i++
@@ -170,9 +205,9 @@ func (c *Consumer) request() *kmsg.FetchRequest {
 	return req
 }
 
-func (c *Consumer) take(t *task.T, resp *kmsg.FetchResponse) error {
+func (c *Consumer) take(t *task.T, src *source, resp *kmsg.FetchResponse) error {
 	if resp.ErrorCode != 0 {
-		c.forget()
+		c.forget(src)
 		switch resp.ErrorCode {
 		case kerr.FetchSessionIDNotFound.Code, kerr.InvalidFetchSessionEpoch.Code, kerr.FetchSessionTopicIDError.Code, kerr.InconsistentTopicID.Code, kerr.UnknownTopicID.Code:
 		default:
@@ -181,18 +216,18 @@ func (c *Consumer) take(t *task.T, resp *kmsg.FetchResponse) error {
 		return nil
 	}
 	if c.Version >= 7 {
-		c.sessionID = resp.SessionID
-		if c.sessionID != 0 {
-			c.epoch++
+		src.sessionID = resp.SessionID
+		if src.sessionID != 0 {
+			src.epoch++
 		} else {
-			c.forget()
+			c.forget(src)
 		}
 	}
-	c.nothing(resp)
+	c.nothing(src, resp)
 	for _, topic := range resp.Topics {
 		for i := range topic.Partitions {
-			if p := c.find(topic.Topic, topic.TopicID, topic.Partitions[i].Partition); p != nil {
-				if err := c.answer(t, p, &topic.Partitions[i]); err != nil {
+			if p := c.find(topic.Topic, topic.TopicID, topic.Partitions[i].Partition); p != nil && p.from == src {
+				if err := c.answer(t, src, p, &topic.Partitions[i]); err != nil {
 					return err
 				}
 			}
@@ -204,7 +239,7 @@ func (c *Consumer) take(t *task.T, resp *kmsg.FetchResponse) error {
 // nothing is I29 for an answer without a single byte: no partition that it leaves out, or
 // has without an error, may have something to read. The first one that has is sent whole,
 // whatever the limits are: an answer with bytes has one whole batch at least.
-func (c *Consumer) nothing(resp *kmsg.FetchResponse) {
+func (c *Consumer) nothing(src *source, resp *kmsg.FetchResponse) {
 	bytes, whole := 0, false
 	for _, topic := range resp.Topics {
 		for i := range topic.Partitions {
@@ -215,7 +250,7 @@ func (c *Consumer) nothing(resp *kmsg.FetchResponse) {
 				whole = len(batches) > 0
 			}
 			if p := c.find(topic.Topic, topic.TopicID, r.Partition); p != nil {
-				if p.told = r.HighWatermark; r.ErrorCode != 0 {
+				if p.told = r.HighWatermark; r.ErrorCode != 0 || r.PreferredReadReplica >= 0 || r.DivergingEpoch.EndOffset >= 0 {
 					p.told, p.inAsk = -1, false
 				}
 			}
@@ -224,7 +259,7 @@ func (c *Consumer) nothing(resp *kmsg.FetchResponse) {
 	if bytes > 0 && !whole {
 		c.Rec.Failf("I29", c.Name, "client %d got %d bytes, and not one whole batch", c.ID, bytes)
 	}
-	for _, p := range c.positions {
+	for _, p := range src.mine(c) {
 		if bytes == 0 && p.inAsk && p.told > p.inFrom {
 			c.Rec.Failf("I29", PartitionName(history.Partition{Topic: p.topic.Name, Index: p.index}),
 				"client %d asked for %d, was told of a high watermark of %d, and got an answer without a byte", c.ID, p.inFrom, p.told)
@@ -242,18 +277,29 @@ func (c *Consumer) find(name string, id [16]byte, index int32) *position {
 }
 
 // answer takes one partition's part of an answer.
-func (c *Consumer) answer(t *task.T, p *position, r *kmsg.FetchResponseTopicPartition) error {
+func (c *Consumer) answer(t *task.T, src *source, p *position, r *kmsg.FetchResponseTopicPartition) error {
 	where := PartitionName(history.Partition{Topic: p.topic.Name, Index: p.index})
 	switch {
+	case r.ErrorCode == kerr.OffsetOutOfRange.Code && p.nearer != "":
+		p.nearer, p.sent = "", -1 // the replica may lag behind: the leader knows
+		return nil
 	case r.ErrorCode == kerr.OffsetOutOfRange.Code:
 		p.unset, p.sent = true, -1
-		return c.outOfRange(t, p)
+		return c.outOfRange(t, src, p)
 	case r.ErrorCode != 0:
-		p.sent = -1
+		p.sent, p.nearer = -1, ""
+		c.Rec.Note(c.ID, "%s for offset %d of %s", name(r.ErrorCode), p.inFrom, where)
+		c.refused(p, r)
 		c.pause(t)
 		return nil
+	case c.Routes != nil && r.DivergingEpoch.EndOffset >= 0:
+		c.truncated(p, r.DivergingEpoch.EndOffset)
+		return nil
+	case c.Routes != nil && c.Version >= 11 && r.PreferredReadReplica >= 0:
+		c.sent(t, p, r.PreferredReadReplica)
+		return nil
 	}
-	seen, why := Seen(r.RecordBatches, p.inFrom)
+	seen, epoch, why := seenFrom(r.RecordBatches, p.inFrom)
 	if why != "" {
 		c.Rec.Failf("I29", where, "client %d asked for %d and got bytes that are no batch: %s", c.ID, p.inFrom, why)
 	}
@@ -263,11 +309,11 @@ func (c *Consumer) answer(t *task.T, p *position, r *kmsg.FetchResponseTopicPart
 	}
 	c.Rec.Poll(history.Poll{
 		Client: c.ID, Partition: p.log, Invoke: c.invoked, Return: c.Rec.Stamp(), From: p.inFrom, HighWatermark: r.HighWatermark,
-		LogStart: start, Records: seen, Seek: p.seek, Synced: p.topic.Synced,
+		LogStart: start, Records: seen, Seek: p.seek, Synced: p.topic.Synced, LeaderEpoch: c.epochOf(p), Follower: p.nearer != "",
 	})
 	p.seek = false
 	if n := len(seen); n > 0 {
-		p.next = seen[n-1].Offset + 1
+		p.next, p.lastEpoch = seen[n-1].Offset+1, epoch
 	}
 	if len(seen) > 0 && p.next > r.HighWatermark && r.HighWatermark >= 0 {
 		c.Rec.Failf("I5", where, "client %d read up to %d, above the high watermark %d of the same answer", c.ID, p.next, r.HighWatermark)
@@ -280,17 +326,25 @@ func (c *Consumer) answer(t *task.T, p *position, r *kmsg.FetchResponseTopicPart
 
 // Seen decodes the records of a fetch answer at or above an offset.
 func Seen(b []byte, from int64) (out []history.Seen, why string) {
+	out, _, why = seenFrom(b, from)
+	return out, why
+}
+
+// seenFrom also tells the leader epoch of the last batch.
+func seenFrom(b []byte, from int64) (out []history.Seen, epoch int32, why string) {
+	epoch = -1
 	batches, end, why := logfile.Scan(b)
 	if why != "" && logfile.Partial(b[end:]) {
 		why = ""
 	}
 	for i := range batches {
+		epoch = batches[i].Epoch
 		if batches[i].IsControl() {
 			continue
 		}
 		records, err := batches[i].Records()
 		if err != nil {
-			return out, err.Error()
+			return out, epoch, err.Error()
 		}
 		for _, r := range records {
 			if r.Offset >= from {
@@ -298,14 +352,14 @@ func Seen(b []byte, from int64) (out []history.Seen, why string) {
 			}
 		}
 	}
-	return out, why
+	return out, epoch, why
 }
 
 // outOfRange asks whether the refusal was right: the position must lie outside the bounds
 // unless these moved meanwhile.
-func (c *Consumer) outOfRange(t *task.T, p *position) error {
+func (c *Consumer) outOfRange(t *task.T, src *source, p *position) error {
 	losses := c.Rec.PowerLosses()
-	start, end, err := Bounds(t, &c.Env, c.conn, p.topic, p.index)
+	start, end, err := Bounds(t, &c.Env, src.conn, p.topic, p.index)
 	if err != nil || start < 0 {
 		return err
 	}

@@ -21,7 +21,17 @@ type Topic struct {
 	Synced bool
 	// MaxBatchBytes is the largest batch that it takes: max.message.bytes, or a segment.
 	MaxBatchBytes int
+	// Replication is its replication factor; 0 is one. Assignment, if it is set, places it.
+	Replication int16
+	Assignment  [][]int32
+	// MinInsync is its min.insync.replicas; 0 is one.
+	MinInsync int
+	// Unclean: unclean.leader.election.enable is set.
+	Unclean bool
 }
+
+// Replicated reports whether there is more than one copy of what it holds.
+func (t *Topic) Replicated() bool { return t.Replication > 1 }
 
 // room is how much filling each of n records may have: a part of it is used twice, a record
 // and a batch have their costs, and a codec may make small batches larger.
@@ -36,8 +46,10 @@ func (t *Topic) room(n int) int {
 type Env struct {
 	Net  net.Network
 	Addr string
-	Rand *rand.Rand
-	Rec  *Recorder
+	// Routes is set where there are several brokers; Addr is then of no meaning.
+	Routes *Routes
+	Rand   *rand.Rand
+	Rec    *Recorder
 	// ID is the client's number in the history.
 	ID   int
 	Name string
@@ -75,7 +87,7 @@ func (e *Env) partition(topic *Topic, p int32) int {
 // dial connects, trying again until it works or the task stops.
 func (e *Env) dial(t *task.T) *Conn {
 	for !t.Stopping() {
-		c, err := Dial(t, e.Net, e.Addr, e.Name, e.deadline(t))
+		c, err := Dial(t, e.Net, e.anywhere(), e.Name, e.deadline(t))
 		if err == nil {
 			c.broken = func(err error) { e.Rec.Failf("I30", e.Name, "%v", err) }
 			return c

@@ -28,6 +28,7 @@ type Member struct {
 	memberID   string
 	generation int32
 	highest    int32 // generation seen
+	moved      bool  // the coordinator is another broker
 	losses     int   // power losses before it joined
 	owned      []owned
 }
@@ -46,7 +47,8 @@ func (m *Member) Run(t *task.T) {
 				continue
 			}
 		}
-		if err := m.life(t); err != nil {
+		if err := m.life(t); err != nil || m.moved {
+			m.moved = false
 			m.conn.Close()
 			m.conn = nil
 			m.pause(t)
@@ -71,12 +73,16 @@ func (m *Member) coordinator(t *task.T) *Conn {
 	resp, err := conn.Call(t, req, m.deadline(t))
 	if err == nil {
 		r := resp.(*kmsg.FindCoordinatorResponse)
-		code := r.ErrorCode
+		code, host, port := r.ErrorCode, r.Host, r.Port
 		if req.Version >= 4 && len(r.Coordinators) == 1 {
-			code = r.Coordinators[0].ErrorCode
+			code, host, port = r.Coordinators[0].ErrorCode, r.Coordinators[0].Host, r.Coordinators[0].Port
+		}
+		if code == 0 && m.Routes == nil {
+			return conn
 		}
 		if code == 0 {
-			return conn
+			conn.Close()
+			return m.connect(t, fmt.Sprintf("%s:%d", host, port))
 		}
 	}
 	conn.Close()
@@ -165,6 +171,9 @@ func (m *Member) refused(t *task.T, code int16) {
 	case kerr.UnknownMemberID, kerr.FencedInstanceID:
 		m.memberID = ""
 	case kerr.IllegalGeneration, kerr.RebalanceInProgress:
+	case kerr.NotCoordinator, kerr.CoordinatorNotAvailable:
+		m.moved = m.Routes != nil
+		m.pause(t)
 	default:
 		m.pause(t)
 	}

@@ -29,13 +29,12 @@ type Producer struct {
 	MaxValue   int // bytes
 	Depth      int // requests in flight
 
-	conn    *Conn
+	lanes   []*lane
 	pid     int64
 	epoch   int16
 	losses  int // power losses before the producer id was given
 	serial  uint64
 	targets []*target
-	flying  [][]*outgoing // by request, in order
 }
 
 // target is one partition of the producer.
@@ -46,6 +45,7 @@ type target struct {
 	next    int32 // sequence
 	queue   []*outgoing
 	bounced bool // something came back: nothing new goes out until all in flight is answered
+	lane    *lane
 }
 
 // outgoing is one batch until its outcome is known.
@@ -67,16 +67,24 @@ func (p *Producer) Run(t *task.T) {
 		}
 	}
 	for !t.Stopping() && (p.Budget > 0 && !p.Enough() || p.open()) {
-		if p.conn == nil && !p.connect(t) {
+		l := p.choose(t)
+		if l == nil || l.conn == nil && !p.connect(t, l) {
 			continue
 		}
-		if err := p.step(t); err != nil {
-			p.lost(t)
+		if p.Idempotent && p.pid < 0 && !p.initProducer(t, l) {
+			p.lost(t, l)
+			continue
+		}
+		if err := p.step(t, l); err != nil {
+			p.lost(t, l)
 		}
 	}
-	if p.conn != nil {
-		p.conn.Close()
+	for _, l := range p.lanes {
+		if l.conn != nil {
+			l.conn.Close()
+		}
 	}
+	p.closeRoutes()
 }
 
 // open reports whether an outcome is still to come.
@@ -89,31 +97,23 @@ func (p *Producer) open() bool {
 			return true
 		}
 	}
-	return len(p.flying) > 0
+	return p.flies()
 }
 
 // drop leaves everything in the queue unknown, for ever.
 func (to *target) drop() { to.queue, to.bounced = nil, false }
 
-func (p *Producer) connect(t *task.T) bool {
-	c := p.dial(t)
-	if c == nil {
-		return false
-	}
-	p.conn = c
-	if p.Idempotent && p.pid < 0 && !p.initProducer(t) {
-		p.lost(t)
-		return false
-	}
-	return true
+func (p *Producer) connect(t *task.T, l *lane) bool {
+	l.conn = p.Env.connect(t, l.addr)
+	return l.conn != nil
 }
 
-func (p *Producer) initProducer(t *task.T) bool {
+func (p *Producer) initProducer(t *task.T, l *lane) bool {
 	req := kmsg.NewPtrInitProducerIDRequest()
 	req.Version = int16(p.Rand.IntN(6))
 	req.ProducerID, req.ProducerEpoch = -1, -1
 	p.losses = p.Rec.PowerLosses()
-	resp, err := p.conn.Call(t, req, p.deadline(t))
+	resp, err := l.conn.Call(t, req, p.deadline(t))
 	if err != nil {
 		return false
 	}
@@ -130,16 +130,20 @@ func (p *Producer) initProducer(t *task.T) bool {
 }
 
 // lost handles a connection that ended.
-func (p *Producer) lost(t *task.T) {
-	p.conn.Close()
-	p.conn = nil
-	for _, request := range p.flying {
+func (p *Producer) lost(t *task.T, l *lane) {
+	l.conn.Close()
+	l.conn = nil
+	for _, request := range l.flying {
 		for _, o := range request {
 			o.inAir = false
 		}
 	}
-	p.flying = nil
+	l.flying = nil
+	p.Outdated()
 	for _, to := range p.targets {
+		if to.lane != nil && to.lane != l {
+			continue
+		}
 		to.bounced = false
 		if !p.Idempotent {
 			to.drop()
@@ -149,45 +153,46 @@ func (p *Producer) lost(t *task.T) {
 }
 
 // step sends while there is room, then takes one answer.
-func (p *Producer) step(t *task.T) error {
+func (p *Producer) step(t *task.T, l *lane) error {
 	p.rest(t)
-	for sent := 0; sent < p.Depth && len(p.flying) < p.Depth; sent++ { // with acks=0 nothing flies
-		request := p.nextRequest(t)
+	for sent := 0; sent < p.Depth && len(l.flying) < p.Depth; sent++ { // with acks=0 nothing flies
+		request := p.nextRequest(t, l)
 		if len(request) == 0 {
 			break
 		}
-		if err := p.send(t, request); err != nil {
+		if err := p.send(t, l, request); err != nil {
 			return err
 		}
 	}
-	if len(p.flying) == 0 {
+	if len(l.flying) == 0 {
 		p.pause(t)
 		return nil
 	}
-	_, resp, err := p.conn.Receive(t, p.deadline(t))
+	_, resp, err := l.conn.Receive(t, p.deadline(t))
 	if err != nil {
 		return err
 	}
-	request := p.flying[0]
-	p.flying = p.flying[1:]
-	p.answered(t, request, resp.(*kmsg.ProduceResponse))
+	request := l.flying[0]
+	l.flying = l.flying[1:]
+	p.answered(t, l, request, resp.(*kmsg.ProduceResponse))
 	return nil
 }
 
 // nextRequest takes what has to be sent again first, then new batches, at most one batch of
 // a partition and a few partitions.
-func (p *Producer) nextRequest(t *task.T) []*outgoing {
+func (p *Producer) nextRequest(t *task.T, l *lane) []*outgoing {
 	var request []*outgoing
-	for _, to := range p.targets {
+	here := p.led(l)
+	for _, to := range here {
 		if o := to.resend(); o != nil && len(request) < 3 {
 			request = append(request, o)
 		}
 	}
 	for len(request) == 0 || p.Rand.IntN(4) == 0 && len(request) < 3 {
-		if p.Budget <= 0 || p.Enough() {
+		if p.Budget <= 0 || p.Enough() || len(here) == 0 {
 			break
 		}
-		to := p.targets[p.Rand.IntN(len(p.targets))]
+		to := here[p.Rand.IntN(len(here))]
 		if to.bounced || len(to.queue) >= 5 || holds(request, to) || p.GiveUp != nil && p.GiveUp(to.log) {
 			break
 		}
@@ -268,11 +273,11 @@ func (p *Producer) record(t *task.T, room int) Record {
 	return r
 }
 
-func (p *Producer) send(t *task.T, request []*outgoing) error {
+func (p *Producer) send(t *task.T, l *lane, request []*outgoing) error {
 	req := kmsg.NewPtrProduceRequest()
 	req.Version, req.Acks, req.TimeoutMillis = p.Version, p.Acks, int32(p.RequestTimeout.Milliseconds()/2)
 	for _, o := range request {
-		o.inAir = true
+		o.inAir, o.to.lane = true, l
 		part := kmsg.NewProduceRequestTopicPartition()
 		part.Partition, part.Records = o.to.index, o.bytes
 		i := 0
@@ -286,25 +291,26 @@ func (p *Producer) send(t *task.T, request []*outgoing) error {
 		}
 		req.Topics[i].Partitions = append(req.Topics[i].Partitions, part)
 	}
-	err := p.conn.Send(t, req, p.deadline(t))
+	err := l.conn.Send(t, req, p.deadline(t))
 	if p.Acks == 0 {
 		for _, o := range request {
 			o.to.queue = nil // never answered: unknown
 		}
 		return err
 	}
-	p.flying = append(p.flying, request)
+	l.flying = append(l.flying, request)
 	return err
 }
 
-func (p *Producer) answered(t *task.T, request []*outgoing, resp *kmsg.ProduceResponse) {
+func (p *Producer) answered(t *task.T, l *lane, request []*outgoing, resp *kmsg.ProduceResponse) {
 	for _, topic := range resp.Topics {
 		for _, r := range topic.Partitions {
 			for i, o := range request {
 				if o != nil && o.to.index == r.Partition && (o.to.topic.Name == topic.Topic || p.Version >= 13 && o.to.topic.ID == topic.TopicID) {
 					request[i] = nil
 					o.inAir = false
-					p.outcome(t, o, r.ErrorCode, r.BaseOffset)
+					p.moved(o.to, r.ErrorCode, r.CurrentLeader.LeaderID, r.CurrentLeader.LeaderEpoch)
+					p.outcome(t, l, o, r.ErrorCode, r.BaseOffset)
 				}
 			}
 		}
@@ -318,7 +324,7 @@ func (p *Producer) answered(t *task.T, request []*outgoing, resp *kmsg.ProduceRe
 	}
 }
 
-func (p *Producer) outcome(t *task.T, o *outgoing, code int16, base int64) {
+func (p *Producer) outcome(t *task.T, l *lane, o *outgoing, code int16, base int64) {
 	if !o.to.has(o) {
 		return
 	}
@@ -341,13 +347,13 @@ func (p *Producer) outcome(t *task.T, o *outgoing, code int16, base int64) {
 		for _, s := range o.sends {
 			p.Rec.Disowned(s, p.Rec.Boots() > o.boots, p.Rec.PowerLosses() > p.losses)
 		}
-		p.renew(t)
+		p.renew(t, l)
 	case code == kerr.InvalidProducerEpoch.Code, code == kerr.UnknownProducerID.Code:
 		if p.Rec.PowerLosses() == p.losses {
 			p.Rec.Failf("I17", PartitionName(history.Partition{Topic: o.to.topic.Name, Index: o.to.index}),
 				"client %d: %s for sequence %d of producer %d", p.ID, name(code), o.sequence(), p.pid)
 		}
-		p.renew(t)
+		p.renew(t, l)
 	case code == kerr.MessageTooLarge.Code || code == kerr.InvalidTimestamp.Code || code == kerr.InvalidRecord.Code || code == kerr.CorruptMessage.Code:
 		p.Rec.Failf("codes", PartitionName(history.Partition{Topic: o.to.topic.Name, Index: o.to.index}), "client %d: a sound batch was refused with %s", p.ID, name(code))
 		o.to.remove(o)
@@ -368,14 +374,16 @@ func (o *outgoing) sequence() int32 { return int32(binary.BigEndian.Uint32(o.byt
 
 // renew takes a new producer id, for the broker does not know what came before the first
 // open batch, or says so. Whether it may is judged in the end.
-func (p *Producer) renew(t *task.T) {
+func (p *Producer) renew(t *task.T, l *lane) {
 	// A new producer id forgets every open batch: their outcome stays unknown.
 	for _, to := range p.targets {
 		to.drop()
 	}
 	p.pid = -1
-	p.lost(t)
-	p.connect(t)
+	p.lost(t, l)
+	if p.connect(t, l) && !p.initProducer(t, l) {
+		p.lost(t, l)
+	}
 }
 
 func (p *Producer) settle(o *outgoing, outcome history.Outcome, base int64) {

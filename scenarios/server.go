@@ -1,0 +1,143 @@
+package scenarios
+
+import (
+	"fmt"
+	"strings"
+
+	"seedlog/node/config"
+	"seedlog/node/event"
+	"seedlog/sim"
+	"seedlog/sim/sched"
+	"seedlog/sim/simdisk"
+)
+
+// server is a machine that a node runs on, with what the run knows of it alone.
+type server struct {
+	*sim.Machine
+	r     *Run
+	id    int32
+	rack  string
+	guard *guard
+	// props are its settings beyond those of the run.
+	props  map[string]string
+	config *config.Config
+	// voter says that it has a vote in the metadata quorum from the start.
+	voter bool
+	// offline says that the running incarnation lost a directory and must be restarted.
+	offline bool
+	// booting is set while a boot is due.
+	booting bool
+	// gone says that the machine is never to be started again.
+	gone bool
+}
+
+// addServer adds a machine to the run.
+func (r *Run) addServer(name string, dc simdisk.Config, cp sched.ClockParams) *server {
+	dc.Capacity = diskBytes
+	s := &server{Machine: r.World.AddMachine(name, dc, cp), r: r, id: int32(len(r.servers) + 1), props: make(map[string]string)}
+	r.servers = append(r.servers, s)
+	r.Brokers = append(r.Brokers, s.Machine)
+	s.guard = newGuard(s)
+	s.Disk.OnReuse(func(path, what string) {
+		if strings.HasSuffix(path, ".log") {
+			r.Rec.Failf("I34", s.where(path), "is %s again by the process that was told it failed", what)
+		}
+	})
+	return s
+}
+
+// where names a place on the machine; a lone broker needs no name.
+func (s *server) where(path string) string {
+	if len(s.r.servers) == 1 {
+		return path
+	}
+	return s.Name + ":" + path
+}
+
+// server finds what the run knows of a machine, or nil.
+func (r *Run) server(m *sim.Machine) *server {
+	for _, s := range r.servers {
+		if s.Machine == m {
+			return s
+		}
+	}
+	return nil
+}
+
+// settings are the properties that the node is started with.
+func (s *server) settings() map[string]string {
+	props := map[string]string{
+		"node.id": fmt.Sprint(s.id), "log.dirs": "/data", "listeners": "PLAINTEXT://" + s.Addr(),
+		"offsets.topic.replication.factor": "1", "offsets.topic.num.partitions": "2", "group.initial.rebalance.delay.ms": "0",
+	}
+	for name, value := range s.r.props { //order: into a map
+		props[name] = value
+	}
+	for name, value := range s.props { //order: into a map
+		props[name] = value
+	}
+	return props
+}
+
+// boot starts the node on the machine.
+func (s *server) boot() bool {
+	cfg, unknown, err := config.Parse(s.settings())
+	if err != nil || len(unknown) > 0 {
+		s.r.Failf("scenario", "config", "%v, unknown %v", err, unknown)
+		return false
+	}
+	s.config, s.guard.LogDirs = cfg, cfg.LogDirs
+	if s.r.Config == nil || s == s.r.servers[0] {
+		s.r.Config = cfg
+	}
+	s.offline = false
+	s.guard.beforeBoot()
+	s.Boot(cfg)
+	return true
+}
+
+// watchReady runs the guard's comparison as soon as the incarnation serves.
+func (s *server) watchReady() {
+	inc, w := s.Incarnation(), s.r.World
+	var look func()
+	look = func() {
+		switch {
+		case s.Incarnation() != inc:
+		case s.Ready():
+			s.guard.afterBoot()
+		default:
+			w.Sched.At(w.Now().Add(readyPoll), look)
+		}
+	}
+	look()
+}
+
+// saw watches the node's events.
+func (s *server) saw(e event.Event) {
+	switch e.Name() {
+	case "dir-offline", "partition-failed":
+		s.offline = true
+	case "log-corrupt":
+		if e, ok := e.(event.Storage); ok {
+			s.guard.corrupt(e)
+		}
+	}
+}
+
+// serving is polled while the server is brought up: it boots what is down and restarts what
+// lost a directory.
+func (s *server) serving() bool {
+	inc := s.Incarnation()
+	switch {
+	case inc == nil:
+		s.boot()
+		s.watchReady()
+	case s.Stopping(): // a clean restart was under way
+	case s.Up() && !s.offline:
+		return s.Ready()
+	default:
+		s.Kill()
+		s.guard.crashed(false)
+	}
+	return false
+}
