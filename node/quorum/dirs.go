@@ -42,17 +42,38 @@ type FormatSpec struct {
 	NodeID         int32
 	Entropy        func([]byte) // for ids
 	UnixMilli      int64
-	// ControllerListener, Host and Port are how the voter can be reached.
+	// Voters say who the quorum's voters are.
+	Voters Voters
+	// ControllerListener, Host and Port are how this node's controller can be reached, for
+	// Standalone.
 	ControllerListener, Host string
 	Port                     uint16
+	// Initial are the voters, this node's key among them if it is one, for InitialVoters.
+	Initial []record.Voter
+	// Records are what the cluster begins with; nil is meta.BootstrapRecords.
+	Records []meta.Record
 	// IgnoreFormatted leaves directories alone that are formatted already.
 	IgnoreFormatted bool
 }
 
-// Format makes new log directories of a quorum of one, as Kafka's "storage format
-// --standalone" does: meta.properties and bootstrap.checkpoint in each, and in the metadata
-// directory the checkpoint 0-0 with the voters. meta.properties comes last: a directory
-// with it is complete. It returns the identities by directory.
+// Voters say who the voters of a new directory's quorum are.
+type Voters uint8
+
+const (
+	// Standalone: this node, a quorum of one, whose voters can change (kraft.version 1).
+	Standalone Voters = iota
+	// InitialVoters: those of FormatSpec.Initial; their set can change.
+	InitialVoters
+	// NoVoters: nothing is written about voters. They are the configured ones
+	// (controller.quorum.voters, kraft.version 0), or the quorum that is found through
+	// controller.quorum.bootstrap.servers.
+	NoVoters
+)
+
+// Format makes new log directories, as Kafka's "storage format" does: meta.properties and
+// bootstrap.checkpoint in each, and in the metadata directory of a quorum with dynamic
+// voters the checkpoint 0-0 that names them. meta.properties comes last: a directory with
+// it is complete. It returns the identities by directory.
 func Format(t *task.T, d disk.Disk, spec FormatSpec) (map[string]Identity, error) {
 	dirs := allDirs(spec.LogDirs, spec.MetadataLogDir)
 	ids, missing, err := Load(t, d, spec.NodeID, dirs)
@@ -82,7 +103,7 @@ func Format(t *task.T, d disk.Disk, spec FormatSpec) (map[string]Identity, error
 		spec.ClusterID = meta.UUIDString(drawID(spec.Entropy))
 	}
 	for _, dir := range missing {
-		id := Identity{spec.ClusterID, spec.NodeID, drawID(spec.Entropy)}
+		id := Identity{spec.ClusterID, spec.NodeID, spec.directoryID(dir)}
 		if err := formatDir(t, d, dir, id, spec); err != nil {
 			return nil, fmt.Errorf("formatting %s: %w", dir, err)
 		}
@@ -111,22 +132,42 @@ func drawID(entropy func([]byte)) meta.UUID {
 	}
 }
 
+// metadataDir is the directory that holds the metadata log.
+func (s *FormatSpec) metadataDir() string {
+	if s.MetadataLogDir != "" {
+		return s.MetadataLogDir
+	}
+	return s.LogDirs[0]
+}
+
+// directoryID is the id of a new directory: that of an initial voter is given.
+func (s *FormatSpec) directoryID(dir string) meta.UUID {
+	if s.Voters == InitialVoters && dir == s.metadataDir() {
+		for _, v := range s.Initial {
+			if v.ID == s.NodeID {
+				return v.DirectoryID
+			}
+		}
+	}
+	return drawID(s.Entropy)
+}
+
 func formatDir(t *task.T, d disk.Disk, dir string, id Identity, spec FormatSpec) error {
 	if err := makeDir(t, d, dir); err != nil {
 		return err
 	}
-	bootstrap, err := encodeSnapshot(snapshotSpec{unixMilli: spec.UnixMilli, records: slices.Values(meta.BootstrapRecords())})
+	records := spec.Records
+	if records == nil {
+		records = meta.BootstrapRecords()
+	}
+	bootstrap, err := encodeSnapshot(snapshotSpec{unixMilli: spec.UnixMilli, records: slices.Values(records)})
 	if err != nil {
 		return err
 	}
 	if err := checkpoint.Replace(t, d, dir+"/"+bootstrapFile, bootstrap); err != nil {
 		return err
 	}
-	metadataDir := spec.MetadataLogDir
-	if metadataDir == "" {
-		metadataDir = spec.LogDirs[0]
-	}
-	if dir == metadataDir {
+	if dir == spec.metadataDir() && spec.Voters != NoVoters {
 		if err := formatQuorum(t, d, dir, id, spec); err != nil {
 			return err
 		}
@@ -141,8 +182,11 @@ func formatQuorum(t *task.T, d disk.Disk, dir string, id Identity, spec FormatSp
 	if err := makeDir(t, d, path); err != nil {
 		return err
 	}
-	voters := []record.Voter{{ID: id.NodeID, DirectoryID: id.DirectoryID, MaxKRaftVersion: meta.KRaftVersion,
-		Endpoints: []record.VoterEndpoint{{Name: spec.ControllerListener, Host: spec.Host, Port: spec.Port}}}}
+	voters := spec.Initial
+	if spec.Voters == Standalone {
+		voters = []record.Voter{{ID: id.NodeID, DirectoryID: id.DirectoryID, MaxKRaftVersion: meta.KRaftVersion,
+			Endpoints: []record.VoterEndpoint{{Name: spec.ControllerListener, Host: spec.Host, Port: spec.Port}}}}
+	}
 	b, err := encodeSnapshot(snapshotSpec{unixMilli: spec.UnixMilli, lastTimestamp: spec.UnixMilli, kraftVersion: meta.KRaftVersion, voters: voters})
 	if err != nil {
 		return err
