@@ -21,7 +21,6 @@ import (
 	"seedlog/net/tcp"
 	"seedlog/node"
 	"seedlog/node/config"
-	"seedlog/node/quorum"
 )
 
 // quickStart is what a node without a file runs with: one machine, one copy of everything.
@@ -174,18 +173,6 @@ func liveHost(rt *live.Runtime, sink logSink) node.Host {
 func entropy(b []byte) {
 	if _, err := rand.Read(b); err != nil {
 		panic(err) // crypto/rand.Read never fails on Linux
-	}
-}
-
-func formatSpec(h node.Host, t *task.T, cfg *config.Config, clusterID string) quorum.FormatSpec {
-	l := cfg.Listeners[0]
-	hostname := l.Host
-	if hostname == "" {
-		hostname = "localhost"
-	}
-	return quorum.FormatSpec{
-		LogDirs: cfg.LogDirs, MetadataLogDir: cfg.MetadataLogDir, ClusterID: clusterID, NodeID: cfg.NodeID,
-		Entropy: h.Entropy, UnixMilli: t.UnixMilli(), ControllerListener: l.Name, Host: hostname, Port: uint16(l.Port),
 	}
 }
 
