@@ -38,6 +38,10 @@ type Topic struct {
 
 	MinInsyncReplicas     int32
 	UncleanLeaderElection bool
+
+	// Which replicas the broker's throttled rates are for.
+	LeaderThrottled   ThrottledReplicas
+	FollowerThrottled ThrottledReplicas
 }
 
 // Topic resolves a topic's settings from its overrides, which may be nil. Overrides that do
@@ -77,6 +81,9 @@ func (c *Config) Topic(overrides map[string]string) Topic {
 
 		MinInsyncReplicas:     int32(r.num("min.insync.replicas")),
 		UncleanLeaderElection: r.flag("unclean.leader.election.enable"),
+
+		LeaderThrottled:   parseThrottled(r.text("leader.replication.throttled.replicas")),
+		FollowerThrottled: parseThrottled(r.text("follower.replication.throttled.replicas")),
 	}
 	if v, _ := strconv.ParseInt(r.text("internal.segment.bytes"), 10, 32); v > 0 {
 		t.SegmentBytes = int32(v)
