@@ -296,7 +296,7 @@ func (h *Host) append(t *task.T, records []meta.Record) error {
 	if err != nil {
 		return err
 	}
-	if err := h.state.Replay(records, last, h.term.Epoch); err != nil {
+	if _, err := h.state.Replay(records, last, h.term.Epoch); err != nil {
 		return err
 	}
 	h.next = last + 1

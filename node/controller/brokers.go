@@ -25,6 +25,18 @@ type session struct {
 	// shutdownOffset: the broker may stop once every active one has read this far; -1 while
 	// it does not want to.
 	shutdownOffset int64
+	// registered is the offset of its registration, as far as this controller wrote it: that of
+	// an amended one is above the epoch.
+	registered int64
+}
+
+func newSession(epoch int64) *session {
+	return &session{epoch: epoch, offset: -1, shutdownOffset: -1, registered: epoch}
+}
+
+// caughtUp: the broker has read its own registration.
+func (x *session) caughtUp(b *meta.Broker, offset int64) bool {
+	return offset >= max(b.Epoch, x.registered)
 }
 
 func (s *State) sessionTimeout() time.Duration {
@@ -37,8 +49,14 @@ func (s *State) sessionTimeout() time.Duration {
 func (s *State) Activate(now clock.Instant, bootstrap []meta.Record) []meta.Record {
 	s.sessions = make(map[int32]*session)
 	for b := range s.image.Brokers() {
-		s.sessions[b.ID] = &session{epoch: b.Epoch, until: now.Add(s.sessionTimeout()), shutdownOffset: -1}
+		x := newSession(b.Epoch)
+		x.until = now.Add(s.sessionTimeout())
+		if b.InControlledShutdown { // what its leadership moved by is at or below this
+			x.shutdownOffset = s.image.Offset
+		}
+		s.sessions[b.ID] = x
 	}
+	s.balanceAt = now.Add(s.balanceInterval())
 	var out []meta.Record
 	if s.image.InTransaction() {
 		reason := "Controller failover"
@@ -48,26 +66,23 @@ func (s *State) Activate(now clock.Instant, bootstrap []meta.Record) []meta.Reco
 		name := "Bootstrap records"
 		out = append(out, meta.Record{Body: &meta.BeginTransactionRecord{Name: &name}})
 		out = append(out, bootstrap...)
-		out = append(out, s.elrRecords(bootstrap)...)
+		if finalizesELR(bootstrap) {
+			out = append(out, s.elrBegins()...)
+		}
 		out = append(out, meta.Record{Body: &meta.EndTransactionRecord{}})
 	}
 	return out
 }
 
-// elrRecords are what eligible leader replicas need of the configuration: one value of
-// min.insync.replicas for the whole cluster.
-func (s *State) elrRecords(bootstrap []meta.Record) []meta.Record {
-	for _, r := range bootstrap {
+func finalizesELR(records []meta.Record) bool {
+	return slices.ContainsFunc(records, func(r meta.Record) bool {
 		f, ok := r.Body.(*meta.FeatureLevelRecord)
-		if ok && f.Name == meta.ELRVersionFeature && f.FeatureLevel > 0 {
-			value := decimal(s.defaults.MinInsyncReplicas)
-			return []meta.Record{{Body: &meta.ConfigRecord{ResourceType: meta.BrokerResource, Name: minISRName, Value: &value}}}
-		}
-	}
-	return nil
+		return ok && f.Name == meta.ELRVersionFeature && f.FeatureLevel > 0
+	})
 }
 
-// Expire fences the brokers whose session ended. next is when to look again.
+// Expire is what time brings: it fences the brokers whose session ended, and looks for
+// leaders that are not the preferred ones. next is when to look again.
 func (s *State) Expire(now clock.Instant) (records []meta.Record, next clock.Instant) {
 	next = clock.Never
 	for b := range s.image.Brokers() {
@@ -79,24 +94,11 @@ func (s *State) Expire(now clock.Instant) (records []meta.Record, next clock.Ins
 			next = min(next, x.until)
 			continue
 		}
+		x.shutdownOffset = -1
 		return s.fence(b), now // one at a time: the next decision sees the first
 	}
-	return nil, next
-}
-
-// fence takes the broker out of leadership and every ISR.
-func (s *State) fence(b *meta.Broker) []meta.Record {
-	records := s.partitionUpdates(brokerEvent{removed: b.ID, added: -1, unclean: -1}, inISR(b.ID))
-	return append(records, s.registrationChange(b, 1, 0))
-}
-
-func inISR(broker int32) func(*meta.Partition) bool {
-	return func(p *meta.Partition) bool { return slices.Contains(p.ISR, broker) }
-}
-
-func (s *State) registrationChange(b *meta.Broker, fenced, shutdown int8) meta.Record {
-	return meta.Record{Version: meta.BrokerRegistrationChangeVersion(s.image.MetadataVersion()),
-		Body: &meta.BrokerRegistrationChangeRecord{BrokerID: b.ID, BrokerEpoch: b.Epoch, Fenced: fenced, InControlledShutdown: shutdown}}
+	records, at := s.balance(now)
+	return records, min(next, at)
 }
 
 // registerBroker gives a new incarnation of a broker its epoch, which is the offset of its
@@ -117,27 +119,42 @@ func (s *State) registerBroker(r *kmsg.BrokerRegistrationRequest, in Input) Deci
 		record.Features = append(record.Features, meta.FeatureRange{Name: f.Name, Min: f.MinSupportedVersion, Max: f.MaxSupportedVersion})
 	}
 	var records []meta.Record
+	x := s.sessions[r.BrokerID]
 	if old != nil && old.IncarnationID == r.IncarnationID {
 		record.BrokerEpoch, record.Fenced, record.InControlledShutdown = old.Epoch, old.Fenced, old.InControlledShutdown
 	} else {
-		records = s.stopped(r.BrokerID, old != nil && old.Epoch == r.PreviousBrokerEpoch)
+		records = s.stopped(r, old != nil && old.Epoch == r.PreviousBrokerEpoch)
 		record.BrokerEpoch = in.NextOffset + int64(len(records))
+		x = nil
 	}
+	if x == nil {
+		x = newSession(record.BrokerEpoch)
+		s.sessions[r.BrokerID] = x
+	}
+	x.heard, x.until, x.registered = true, in.Now.Add(s.sessionTimeout()), in.NextOffset+int64(len(records))
 	records = append(records, meta.Record{Version: meta.RegisterBrokerVersion(s.image.MetadataVersion()), Body: record})
-	s.sessions[r.BrokerID] = &session{epoch: record.BrokerEpoch, until: in.Now.Add(s.sessionTimeout()), heard: true, offset: -1, shutdownOffset: -1}
 	resp.BrokerEpoch = record.BrokerEpoch
 	return Decision{Records: records, Response: resp}
 }
 
 // stopped is what the end of an incarnation means for its partitions. One that stopped
-// uncleanly may have lost what it acknowledged: it is not eligible any more.
-func (s *State) stopped(broker int32, cleanly bool) []meta.Record {
-	if cleanly || !s.elrEnabled() {
-		return s.partitionUpdates(brokerEvent{removed: broker, added: -1, unclean: -1}, inISR(broker))
+// uncleanly may have lost what it acknowledged: it is not eligible any more. The same goes
+// for a replica whose directory does not come back.
+func (s *State) stopped(r *kmsg.BrokerRegistrationRequest, cleanly bool) []meta.Record {
+	id := r.BrokerID
+	if !s.elrEnabled() {
+		return s.partitionUpdates(brokerEvent{removed: id, added: -1, unclean: -1}, inISR(id))
 	}
-	return s.partitionUpdates(brokerEvent{removed: -1, added: -1, unclean: broker}, func(p *meta.Partition) bool {
-		return slices.Contains(p.ISR, broker) || slices.Contains(p.ELR, broker)
+	intact := func(p *meta.Partition) bool {
+		dir, _ := replicaDir(p, id)
+		return cleanly && hasDir(r.LogDirs, dir)
+	}
+	records := s.partitionUpdates(brokerEvent{removed: id, added: -1, unclean: -1}, func(p *meta.Partition) bool {
+		return intact(p) && slices.Contains(p.ISR, id)
 	})
+	return append(records, s.partitionUpdates(brokerEvent{removed: -1, added: -1, unclean: id}, func(p *meta.Partition) bool {
+		return !intact(p) && (slices.Contains(p.ISR, id) || slices.Contains(p.ELR, id))
+	})...)
 }
 
 func (s *State) checkRegistration(r *kmsg.BrokerRegistrationRequest, now clock.Instant) *apiError {
@@ -210,109 +227,6 @@ func (s *State) checkEpoch(broker int32, epoch int64) *apiError {
 		return failf(kerr.StaleBrokerEpoch, "")
 	}
 	return nil
-}
-
-// heartbeat renews a session and moves the broker between fenced, unfenced and controlled
-// shutdown.
-func (s *State) heartbeat(r *kmsg.BrokerHeartbeatRequest, in Input) Decision {
-	resp := r.ResponseKind().(*kmsg.BrokerHeartbeatResponse)
-	resp.IsFenced = true
-	if err := s.checkEpoch(r.BrokerID, r.BrokerEpoch); err != nil {
-		resp.ErrorCode = err.code
-		return Decision{Response: resp}
-	}
-	b := s.image.Broker(r.BrokerID)
-	x := s.touch(b, r, in.Now)
-	records := s.offlineDirs(b, r.OfflineLogDirs)
-	switch {
-	case b.Fenced:
-		resp.ShouldShutdown = r.WantShutdown
-		if !r.WantShutdown && !r.WantFence && r.CurrentMetadataOffset >= b.Epoch {
-			records = append(records, s.unfence(b)...)
-			resp.IsFenced = false
-		}
-	case r.WantShutdown:
-		records = append(records, s.shutDown(b, x, resp)...)
-	case r.WantFence:
-		records = append(records, s.fence(b)...)
-	default:
-		resp.IsFenced = false
-	}
-	resp.IsCaughtUp = r.CurrentMetadataOffset >= b.Epoch
-	return Decision{Records: records, Response: resp}
-}
-
-func (s *State) touch(b *meta.Broker, r *kmsg.BrokerHeartbeatRequest, now clock.Instant) *session {
-	x := s.sessions[b.ID]
-	if x == nil || x.epoch != b.Epoch {
-		x = &session{epoch: b.Epoch, shutdownOffset: -1}
-		s.sessions[b.ID] = x
-	}
-	x.heard, x.until, x.offset = true, now.Add(s.sessionTimeout()), r.CurrentMetadataOffset
-	return x
-}
-
-func (s *State) unfence(b *meta.Broker) []meta.Record {
-	if b.InControlledShutdown { // it is on its way out and may not lead
-		return []meta.Record{s.registrationChange(b, -1, 0)}
-	}
-	leaderless := func(p *meta.Partition) bool { return p.Leader < 0 && slices.Contains(p.Replicas, b.ID) }
-	return append([]meta.Record{s.registrationChange(b, -1, 0)},
-		s.partitionUpdates(brokerEvent{removed: -1, added: b.ID, unclean: -1}, leaderless)...)
-}
-
-// shutDown moves leadership away and lets the broker go once it leads nothing and every
-// active broker has seen so.
-func (s *State) shutDown(b *meta.Broker, x *session, resp *kmsg.BrokerHeartbeatResponse) []meta.Record {
-	resp.IsFenced = false
-	leads := s.leads(b.ID)
-	switch {
-	case !b.InControlledShutdown && !leads:
-		resp.ShouldShutdown = true
-		return nil
-	case !b.InControlledShutdown:
-		x.shutdownOffset = s.image.Offset + 1
-		records := s.partitionUpdates(brokerEvent{removed: b.ID, added: -1, unclean: -1}, inISR(b.ID))
-		return append([]meta.Record{s.registrationChange(b, 0, 1)}, records...)
-	}
-	resp.ShouldShutdown = !leads && x.shutdownOffset <= s.lowestActiveOffset()
-	return nil
-}
-
-func (s *State) leads(broker int32) bool {
-	for t := range s.image.Topics() {
-		for _, p := range t.Partitions {
-			if p.Leader == broker {
-				return true
-			}
-		}
-	}
-	return false
-}
-
-// lowestActiveOffset is how far every active broker has read, as far as they said.
-func (s *State) lowestActiveOffset() int64 {
-	lowest := s.image.Offset
-	for b := range s.image.Brokers() {
-		if x := s.sessions[b.ID]; b.Active() && x != nil {
-			lowest = min(lowest, x.offset)
-		}
-	}
-	return lowest
-}
-
-// offlineDirs takes the replicas of directories that failed out of leadership.
-func (s *State) offlineDirs(b *meta.Broker, offline [][16]byte) []meta.Record {
-	online := slices.DeleteFunc(slices.Clone(b.LogDirs), func(d meta.UUID) bool { return slices.Contains(offline, d) })
-	if len(online) == len(b.LogDirs) || len(online) == 0 {
-		return nil
-	}
-	records := s.partitionUpdates(brokerEvent{removed: b.ID, added: -1, unclean: -1}, func(p *meta.Partition) bool {
-		at := slices.Index(p.Replicas, b.ID)
-		return slices.Contains(p.ISR, b.ID) && at >= 0 && at < len(p.Directories) && slices.Contains(offline, p.Directories[at])
-	})
-	return append(records, meta.Record{Version: meta.BrokerRegistrationChangeVersion(s.image.MetadataVersion()),
-		Body: &meta.BrokerRegistrationChangeRecord{BrokerID: b.ID, BrokerEpoch: b.Epoch, LogDirs: online}})
 }
 
 func (s *State) unregisterBroker(r *kmsg.UnregisterBrokerRequest) Decision {

@@ -13,7 +13,11 @@ import (
 	"seedlog/node/meta"
 )
 
-const minISRName = "min.insync.replicas"
+// Settings that matter for who is in sync and who leads.
+const (
+	minISRName          = "min.insync.replicas"
+	uncleanElectionName = "unclean.leader.election.enable"
+)
 
 // alteration is what a request wants of one resource.
 type alteration struct {
@@ -67,24 +71,33 @@ func (s *State) alterConfigs(r *kmsg.AlterConfigsRequest) Decision {
 	return s.altered(records, r.ValidateOnly, resp)
 }
 
-// altered adds what a new min.insync.replicas means for the eligible leader replicas.
+// altered adds what new settings mean at once: for the eligible leader replicas, and for
+// partitions that wait for a leader.
 func (s *State) altered(records []meta.Record, validateOnly bool, resp kmsg.Response) Decision {
 	if validateOnly || len(records) == 0 {
 		return Decision{Response: resp}
 	}
-	return Decision{Records: append(records, s.elrUpdates(records)...), Response: resp}
+	next := s.after(records)
+	elr := s.elrEnabled() && sets(records, minISRName)
+	unclean := sets(records, uncleanElectionName)
+	if elr || unclean {
+		records = append(records, next.settle(elr, unclean)...)
+	}
+	return Decision{Records: records, Response: resp}
 }
 
-func (s *State) elrUpdates(records []meta.Record) []meta.Record {
-	if !s.elrEnabled() || !slices.ContainsFunc(records, func(r meta.Record) bool { return r.Body.(*meta.ConfigRecord).Name == minISRName }) {
-		return nil
-	}
+func sets(records []meta.Record, name string) bool {
+	return slices.ContainsFunc(records, func(r meta.Record) bool { return r.Body.(*meta.ConfigRecord).Name == name })
+}
+
+// settle looks at the partitions whose ELR may be needless now, or that may find a leader
+// by an unclean election.
+func (s *State) settle(elr, unclean bool) []meta.Record {
 	var out []meta.Record
-	img := mustApply(s.image, records)
-	for t := range img.Topics() {
+	for t := range s.image.Topics() {
 		for id, p := range t.Partitions {
-			if len(p.ELR) > 0 {
-				out = s.appendChange(out, s.begin(img, t, int32(id)))
+			if elr && len(p.ELR) > 0 || unclean && p.Leader < 0 {
+				out = s.appendChange(out, s.begin(t, int32(id)))
 			}
 		}
 	}

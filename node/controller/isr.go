@@ -19,54 +19,51 @@ func (s *State) alterPartition(r *kmsg.AlterPartitionRequest) Decision {
 		return Decision{Response: resp}
 	}
 	var records []meta.Record
+	next := s // each is decided on what the ones before made of the image
 	for _, x := range r.Topics {
 		out := kmsg.NewAlterPartitionResponseTopic()
 		out.Topic, out.TopidID = x.Topic, x.TopicID
-		t := s.image.TopicByID(x.TopicID)
 		for i := range x.Partitions {
-			p, record := s.alterOne(r, t, &x.Partitions[i])
+			p, more, after := next.alterOne(r, x.TopicID, &x.Partitions[i])
 			out.Partitions = append(out.Partitions, p)
-			if record != nil {
-				records = append(records, meta.Record{Version: meta.PartitionVersion(s.image.MetadataVersion()), Body: record})
-			}
+			records, next = append(records, more...), after
 		}
 		resp.Topics = append(resp.Topics, out)
 	}
 	return Decision{Records: records, Response: resp}
 }
 
-func (s *State) alterOne(r *kmsg.AlterPartitionRequest, t *meta.Topic, x *kmsg.AlterPartitionRequestTopicPartition) (kmsg.AlterPartitionResponseTopicPartition, *meta.PartitionChangeRecord) {
-	out := kmsg.NewAlterPartitionResponseTopicPartition()
+// alterOne decides for one partition; after is the state that its records lead to.
+func (s *State) alterOne(r *kmsg.AlterPartitionRequest, topic meta.UUID, x *kmsg.AlterPartitionRequestTopicPartition) (out kmsg.AlterPartitionResponseTopicPartition, records []meta.Record, after *State) {
+	out = kmsg.NewAlterPartitionResponseTopicPartition()
 	out.Partition = x.Partition
+	t := s.image.TopicByID(topic)
 	if t == nil {
 		out.ErrorCode = kerr.UnknownTopicID.Code
-		return out, nil
+		return out, nil, s
 	}
 	p := t.Partition(x.Partition)
 	if p == nil {
 		out.ErrorCode = kerr.UnknownTopicOrPartition.Code
-		return out, nil
+		return out, nil, s
 	}
 	isr, epochs := wantedISR(x)
 	if err := cmp.Or(checkEpochs(r.BrokerID, p, x), checkISR(p, isr, x.LeaderRecoveryState), s.checkEligible(isr, epochs)); err != nil {
 		out.ErrorCode = err.code
-		return out, nil
+		return out, nil, s
 	}
-	c := s.begin(s.image, t, x.Partition)
+	c := s.begin(t, x.Partition)
 	c.isr, c.recovery = isr, x.LeaderRecoveryState
-	record := c.record()
-	next := p
-	if record != nil {
-		version := meta.PartitionVersion(s.image.MetadataVersion())
-		next = mustApply(s.image, []meta.Record{{Version: version, Body: record}}).Partition(t.ID, x.Partition)
-	}
-	if next.Leader != r.BrokerID {
+	records = s.appendChange(nil, c)
+	after = s.after(records)
+	next := after.image.Partition(topic, x.Partition)
+	if next.Leader != r.BrokerID { // a reassignment ended, and took the leader with it
 		out.ErrorCode = kerr.NewLeaderElected.Code
-		return out, record
+		return out, records, after
 	}
 	out.LeaderID, out.LeaderEpoch, out.ISR = next.Leader, next.LeaderEpoch, next.ISR
 	out.LeaderRecoveryState, out.PartitionEpoch = next.LeaderRecoveryState, next.PartitionEpoch
-	return out, record
+	return out, records, after
 }
 
 // wantedISR is the ISR with the broker epochs that the leader knows (-1 where it does not).
@@ -120,63 +117,4 @@ func (s *State) checkEligible(isr []int32, epochs []int64) *apiError {
 		}
 	}
 	return nil
-}
-
-// assignReplicasToDirs takes a broker's word for which of its directories a replica is in.
-func (s *State) assignReplicasToDirs(r *kmsg.AssignReplicasToDirsRequest) Decision {
-	resp := r.ResponseKind().(*kmsg.AssignReplicasToDirsResponse)
-	if err := s.checkEpoch(r.BrokerID, r.BrokerEpoch); err != nil {
-		resp.ErrorCode = err.code
-		return Decision{Response: resp}
-	}
-	var records []meta.Record
-	for _, d := range r.Directories {
-		out := kmsg.NewAssignReplicasToDirsResponseDirectory()
-		out.ID = d.ID
-		for _, x := range d.Topics {
-			topic := kmsg.NewAssignReplicasToDirsResponseDirectoryTopic()
-			topic.TopicID = x.TopicID
-			for _, id := range x.Partitions {
-				p := kmsg.NewAssignReplicasToDirsResponseDirectoryTopicPartition()
-				p.Partition = id.Partition
-				var err *apiError
-				records, err = s.assignDir(records, r.BrokerID, d.ID, x.TopicID, id.Partition)
-				p.ErrorCode = err.errorCode()
-				topic.Partitions = append(topic.Partitions, p)
-			}
-			out.Topics = append(out.Topics, topic)
-		}
-		resp.Directories = append(resp.Directories, out)
-	}
-	return Decision{Records: records, Response: resp}
-}
-
-func (s *State) assignDir(records []meta.Record, broker int32, dir, topic meta.UUID, id int32) ([]meta.Record, *apiError) {
-	t := s.image.TopicByID(topic)
-	if t == nil {
-		return records, failf(kerr.UnknownTopicID, "")
-	}
-	p := t.Partition(id)
-	if p == nil {
-		return records, failf(kerr.UnknownTopicOrPartition, "")
-	}
-	at := slices.Index(p.Replicas, broker)
-	if at < 0 {
-		return records, failf(kerr.NotLeaderForPartition, "")
-	}
-	c := s.begin(s.image, t, id)
-	c.directories = make([]meta.UUID, len(p.Replicas))
-	for i, b := range p.Replicas {
-		c.directories[i] = s.defaultDir(b)
-		if i < len(p.Directories) {
-			c.directories[i] = p.Directories[i]
-		}
-	}
-	c.directories[at] = dir
-	if b := s.image.Broker(broker); !slices.Contains(b.LogDirs, dir) { // it failed meanwhile
-		c.isr = without(p.ISR, broker)
-		was := c.acceptable
-		c.acceptable = func(o int32) bool { return o != broker && was(o) }
-	}
-	return s.appendChange(records, c), nil
 }

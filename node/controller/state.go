@@ -16,6 +16,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"strconv"
+	"strings"
 
 	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kmsg"
@@ -37,6 +38,8 @@ type State struct {
 	dynamicOf meta.Config
 	// defaults are what the settings of this process mean for a topic.
 	defaults config.Topic
+	// balanceAt is when to look for leaders that are not the preferred ones.
+	balanceAt clock.Instant
 }
 
 // New returns the state of a controller whose log so far gives img.
@@ -53,6 +56,10 @@ type Input struct {
 	NextOffset int64
 	Now        clock.Instant
 	Rand       *rand.Rand
+	// KRaftVersion is the quorum's version, which is not in the image.
+	KRaftVersion int16
+	// Voters are the ids of the quorum's voters; empty where they are not known.
+	Voters []int32
 }
 
 // Decision is what a command comes to.
@@ -91,6 +98,12 @@ func (s *State) Decide(req kmsg.Request, in Input) Decision {
 		return s.assignReplicasToDirs(r)
 	case *kmsg.ControllerRegistrationRequest:
 		return s.registerController(r)
+	case *kmsg.ElectLeadersRequest:
+		return s.electLeaders(r)
+	case *kmsg.AlterPartitionAssignmentsRequest:
+		return s.alterReassignments(r)
+	case *kmsg.UpdateFeaturesRequest:
+		return s.updateFeatures(r, in)
 	}
 	panic(fmt.Sprintf("controller: no command for request key %d", req.Key()))
 }
@@ -102,21 +115,33 @@ func Serves(req kmsg.Request) bool {
 		*kmsg.IncrementalAlterConfigsRequest, *kmsg.AlterConfigsRequest,
 		*kmsg.BrokerRegistrationRequest, *kmsg.BrokerHeartbeatRequest, *kmsg.UnregisterBrokerRequest,
 		*kmsg.AllocateProducerIDsRequest, *kmsg.AlterPartitionRequest, *kmsg.AssignReplicasToDirsRequest,
-		*kmsg.ControllerRegistrationRequest:
+		*kmsg.ControllerRegistrationRequest, *kmsg.ElectLeadersRequest, *kmsg.AlterPartitionAssignmentsRequest,
+		*kmsg.UpdateFeaturesRequest:
 		return true
 	}
 	return false
 }
 
-// Replay applies records that were appended, the last at offset. It is the only way the
-// image of a State changes.
-func (s *State) Replay(records []meta.Record, offset int64, epoch int32) error {
-	next, _, err := s.image.Apply(records, offset, epoch)
+// Replay applies records that were appended, the last at offset, and returns what changed.
+// It is the only way the image of a State changes.
+func (s *State) Replay(records []meta.Record, offset int64, epoch int32) (*meta.Delta, error) {
+	next, delta, err := s.image.Apply(records, offset, epoch)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	s.image = next
-	return nil
+	return delta, nil
+}
+
+// after is the state as it will be once records are replayed: what a decision of several
+// steps takes its next step on.
+func (s *State) after(records []meta.Record) *State {
+	if len(records) == 0 {
+		return s
+	}
+	next := *s
+	next.image = mustApply(s.image, records)
+	return &next
 }
 
 // apiError is what is wrong with a request or a part of it.
@@ -148,11 +173,6 @@ func (e *apiError) errorCode() int16 {
 	return e.code
 }
 
-// elrEnabled reports whether eligible leader replicas are kept (KIP-966).
-func (s *State) elrEnabled() bool {
-	return s.image.Feature(meta.ELRVersionFeature) >= 1 && s.image.MetadataVersion() >= meta.MetadataVersion40IV1
-}
-
 // brokerConfig is the settings under the image's cluster-wide overrides.
 func (s *State) brokerConfig() *config.Config {
 	set := s.image.Config(meta.BrokerResource, "")
@@ -167,31 +187,30 @@ func sameConfig(a, b meta.Config) bool {
 	return len(a) == len(b) && (len(a) == 0 || &a[0] == &b[0])
 }
 
-// minISR is the topic's effective min.insync.replicas for a partition with so many
-// replicas, which are a limit to what can be asked.
-func (s *State) minISR(img *meta.Image, topic string, replicas int) int {
+// minISR is the topic's min.insync.replicas.
+func (s *State) minISR(topic string) int {
 	n := 0
-	if v, ok := setting(img, topic, "min.insync.replicas"); ok {
-		n, _ = strconv.Atoi(v)
+	if v, ok := s.setting(topic, minISRName); ok {
+		n, _ = strconv.Atoi(strings.TrimSpace(v))
 	}
 	if n <= 0 {
 		n = int(s.defaults.MinInsyncReplicas)
 	}
-	return min(n, replicas)
+	return n
 }
 
-// uncleanElection is the topic's effective unclean.leader.election.enable.
-func (s *State) uncleanElection(img *meta.Image, topic string) bool {
-	if v, ok := setting(img, topic, "unclean.leader.election.enable"); ok {
-		return v == "true"
+// uncleanElection is the topic's unclean.leader.election.enable.
+func (s *State) uncleanElection(topic string) bool {
+	if v, ok := s.setting(topic, uncleanElectionName); ok {
+		return strings.EqualFold(strings.TrimSpace(v), "true")
 	}
 	return s.defaults.UncleanLeaderElection
 }
 
 // setting is what the image sets for a topic, or for all brokers under the same name.
-func setting(img *meta.Image, topic, name string) (string, bool) {
-	if v, ok := img.Config(meta.TopicResource, topic).Get(name); ok {
+func (s *State) setting(topic, name string) (string, bool) {
+	if v, ok := s.image.Config(meta.TopicResource, topic).Get(name); ok {
 		return v, true
 	}
-	return img.Config(meta.BrokerResource, "").Get(name)
+	return s.image.Config(meta.BrokerResource, "").Get(name)
 }

@@ -53,7 +53,7 @@ func (w *world) append(records []meta.Record) {
 		records[i] = parsed
 	}
 	w.log = append(w.log, records...)
-	if err := w.state.Replay(records, int64(len(w.log)-1), 1); err != nil {
+	if _, err := w.state.Replay(records, int64(len(w.log)-1), 1); err != nil {
 		w.t.Fatal(err)
 	}
 	w.checkInvariants()
@@ -83,7 +83,7 @@ func (w *world) checkInvariants() {
 					w.t.Fatalf("%s: ISR and ELR share %d", name, b)
 				}
 			}
-			if w.state.elrEnabled() && len(p.ISR) >= w.state.minISR(w.state.image, t.Name, len(p.Replicas)) && len(p.ELR) > 0 {
+			if w.state.elrEnabled() && len(p.ISR) >= min(w.state.minISR(t.Name), len(p.Replicas)) && len(p.ELR) > 0 {
 				w.t.Fatalf("%s: a large enough ISR and an ELR", name)
 			}
 			for _, b := range p.ISR {

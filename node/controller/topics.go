@@ -270,18 +270,6 @@ func (s *State) newPartition(topic meta.UUID, id int32, replicas []int32) meta.R
 	}}
 }
 
-// defaultDir is the directory of a new replica on the broker, if it has but one.
-func (s *State) defaultDir(broker int32) meta.UUID {
-	b := s.image.Broker(broker)
-	switch {
-	case b == nil || len(b.LogDirs) == 0:
-		return DirMigrating
-	case len(b.LogDirs) == 1:
-		return b.LogDirs[0]
-	}
-	return DirUnassigned
-}
-
 func (s *State) describeCreated(out *kmsg.CreateTopicsResponseTopic, t *newTopic) {
 	out.TopicID, out.NumPartitions, out.ReplicationFactor = t.id, int32(t.partitions), int16(t.replicas)
 	entries := s.brokerConfig().DescribeTopic(t.overrides)

@@ -124,3 +124,25 @@ func PartitionVersion(metadataVersion int16) int16 {
 	}
 	return 0
 }
+
+// ChangedBetween reports whether going from metadata.version to back to from forgets
+// something that the later one keeps in the log.
+func ChangedBetween(from, to int16) bool {
+	return from < MetadataVersion40IV1 && to >= MetadataVersion40IV1 // ELR in partition records
+}
+
+// Dependency says that a feature from a level on builds on a level of another.
+type Dependency struct {
+	Feature string
+	Level   int16
+	On      string
+	OnLevel int16
+}
+
+var dependencies = [...]Dependency{
+	{ELRVersionFeature, 1, MetadataVersionFeature, MetadataVersion40IV1},
+	{KRaftVersionFeature, 1, MetadataVersionFeature, MetadataVersion39IV0},
+}
+
+// Dependencies lists which levels build on which.
+func Dependencies() []Dependency { return append([]Dependency(nil), dependencies[:]...) }

@@ -1,0 +1,95 @@
+package controller
+
+import (
+	"slices"
+
+	"github.com/twmb/franz-go/pkg/kerr"
+	"github.com/twmb/franz-go/pkg/kmsg"
+
+	"seedlog/node/meta"
+)
+
+// alterReassignments begins reassignments, replaces them, or, for null replicas, cancels
+// them. Version 1 can forbid that a replication factor changes (KIP-860).
+func (s *State) alterReassignments(r *kmsg.AlterPartitionAssignmentsRequest) Decision {
+	resp := r.ResponseKind().(*kmsg.AlterPartitionAssignmentsResponse)
+	resp.AllowReplicationFactorChange = r.AllowReplicationFactorChange
+	fixedFactor := r.Version >= 1 && !r.AllowReplicationFactorChange
+	var records []meta.Record
+	type partition struct {
+		topic string
+		id    int32
+	}
+	seen := make(map[partition]bool)
+	for _, x := range r.Topics {
+		out := kmsg.NewAlterPartitionAssignmentsResponseTopic()
+		out.Topic = x.Topic
+		for _, wanted := range x.Partitions {
+			p := kmsg.NewAlterPartitionAssignmentsResponseTopicPartition()
+			p.Partition = wanted.Partition
+			err := failf(kerr.InvalidRequest, "The partition is named twice.")
+			if k := (partition{x.Topic, wanted.Partition}); !seen[k] {
+				seen[k] = true
+				records, err = s.alterReassignment(records, x.Topic, wanted, fixedFactor)
+			}
+			p.ErrorCode, p.ErrorMessage = err.errorCode(), err.message()
+			out.Partitions = append(out.Partitions, p)
+		}
+		resp.Topics = append(resp.Topics, out)
+	}
+	return Decision{Records: records, Response: resp}
+}
+
+func (s *State) alterReassignment(records []meta.Record, topic string, wanted kmsg.AlterPartitionAssignmentsRequestTopicPartition, fixedFactor bool) ([]meta.Record, *apiError) {
+	t := s.image.Topic(topic)
+	if t == nil {
+		return records, failf(kerr.UnknownTopicOrPartition, "Unable to find a topic named %s.", topic)
+	}
+	p := t.Partition(wanted.Partition)
+	if p == nil {
+		return records, failf(kerr.UnknownTopicOrPartition, "Unable to find partition %s:%d.", topic, wanted.Partition)
+	}
+	if len(records) >= maxRecordsPerRequest {
+		return records, failf(kerr.PolicyViolation, "Unable to perform excessively large batch operation.")
+	}
+	c := s.begin(t, wanted.Partition)
+	if wanted.Replicas == nil {
+		if !reassigning(p) {
+			return records, failf(kerr.NoReassignmentInProgress, "")
+		}
+		c.reassign(origin(p))
+	} else {
+		if err := s.checkTarget(p, wanted.Replicas, fixedFactor); err != nil {
+			return records, err
+		}
+		c.reassign(slices.Clone(wanted.Replicas))
+	}
+	if c.losesData() && c.election != electUnclean {
+		return records, failf(kerr.InvalidReplicaAssignment, "Unable to revert partition assignment for %s:%d because it would require an unclean leader election.", topic, wanted.Partition)
+	}
+	return s.appendChange(records, c), nil
+}
+
+// checkTarget: fenced brokers may be a target; they are waited for.
+func (s *State) checkTarget(p *meta.Partition, replicas []int32, fixedFactor bool) *apiError {
+	if len(replicas) == 0 {
+		return failf(kerr.InvalidReplicaAssignment, "The manual partition assignment includes an empty replica list.")
+	}
+	for i, b := range slices.Sorted(slices.Values(replicas)) {
+		if b < 0 {
+			return failf(kerr.InvalidReplicaAssignment, "Invalid replica id %d", b)
+		}
+		if s.image.Broker(b) == nil {
+			return failf(kerr.InvalidReplicaAssignment, "The manual partition assignment includes broker %d, but no such broker is registered.", b)
+		}
+		if i > 0 && countOf(replicas, b) > 1 {
+			return failf(kerr.InvalidReplicaAssignment, "The manual partition assignment includes the broker %d more than once.", b)
+		}
+	}
+	if now := len(target(p)); fixedFactor && now != len(replicas) {
+		return failf(kerr.InvalidReplicationFactor, "The replication factor is changed from %d to %d", now, len(replicas))
+	}
+	return nil
+}
+
+func countOf(list []int32, b int32) int { return len(list) - len(without(list, b)) }
