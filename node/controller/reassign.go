@@ -43,11 +43,11 @@ func (s *State) alterReassignments(r *kmsg.AlterPartitionAssignmentsRequest) Dec
 func (s *State) alterReassignment(records []meta.Record, topic string, wanted kmsg.AlterPartitionAssignmentsRequestTopicPartition, fixedFactor bool) ([]meta.Record, *apiError) {
 	t := s.image.Topic(topic)
 	if t == nil {
-		return records, failf(kerr.UnknownTopicOrPartition, "Unable to find a topic named %s.", topic)
+		return records, failf(kerr.UnknownTopicOrPartition, "")
 	}
 	p := t.Partition(wanted.Partition)
 	if p == nil {
-		return records, failf(kerr.UnknownTopicOrPartition, "Unable to find partition %s:%d.", topic, wanted.Partition)
+		return records, failf(kerr.UnknownTopicOrPartition, "")
 	}
 	if len(records) >= maxRecordsPerRequest {
 		return records, failf(kerr.PolicyViolation, "Unable to perform excessively large batch operation.")
@@ -75,14 +75,15 @@ func (s *State) checkTarget(p *meta.Partition, replicas []int32, fixedFactor boo
 	if len(replicas) == 0 {
 		return failf(kerr.InvalidReplicaAssignment, "The manual partition assignment includes an empty replica list.")
 	}
-	for i, b := range slices.Sorted(slices.Values(replicas)) {
+	ordered := slices.Sorted(slices.Values(replicas))
+	for i, b := range ordered {
 		if b < 0 {
 			return failf(kerr.InvalidReplicaAssignment, "Invalid replica id %d", b)
 		}
 		if s.image.Broker(b) == nil {
 			return failf(kerr.InvalidReplicaAssignment, "The manual partition assignment includes broker %d, but no such broker is registered.", b)
 		}
-		if i > 0 && countOf(replicas, b) > 1 {
+		if i > 0 && ordered[i-1] == b {
 			return failf(kerr.InvalidReplicaAssignment, "The manual partition assignment includes the broker %d more than once.", b)
 		}
 	}
@@ -92,4 +93,41 @@ func (s *State) checkTarget(p *meta.Partition, replicas []int32, fixedFactor boo
 	return nil
 }
 
-func countOf(list []int32, b int32) int { return len(list) - len(without(list, b)) }
+// listReassignments lists those that run, of all topics for null. What is not being moved,
+// or is not there, is not listed.
+func (s *State) listReassignments(r *kmsg.ListPartitionReassignmentsRequest) Decision {
+	resp := r.ResponseKind().(*kmsg.ListPartitionReassignmentsResponse)
+	if r.Topics == nil {
+		for t := range s.image.Topics() {
+			ids := make([]int32, len(t.Partitions))
+			for id := range ids {
+				ids[id] = int32(id)
+			}
+			appendReassigning(resp, t, ids)
+		}
+	}
+	for _, x := range r.Topics {
+		if t := s.image.Topic(x.Topic); t != nil {
+			appendReassigning(resp, t, x.Partitions)
+		}
+	}
+	return Decision{Response: resp}
+}
+
+func appendReassigning(resp *kmsg.ListPartitionReassignmentsResponse, t *meta.Topic, ids []int32) {
+	out := kmsg.NewListPartitionReassignmentsResponseTopic()
+	out.Topic = t.Name
+	for _, id := range ids {
+		p := t.Partition(id)
+		if p == nil || !reassigning(p) {
+			continue
+		}
+		x := kmsg.NewListPartitionReassignmentsResponseTopicPartition()
+		x.Partition, x.Replicas = id, p.Replicas
+		x.AddingReplicas, x.RemovingReplicas = p.AddingReplicas, p.RemovingReplicas
+		out.Partitions = append(out.Partitions, x)
+	}
+	if len(out.Partitions) > 0 {
+		resp.Topics = append(resp.Topics, out)
+	}
+}

@@ -102,6 +102,8 @@ func (s *State) Decide(req kmsg.Request, in Input) Decision {
 		return s.electLeaders(r)
 	case *kmsg.AlterPartitionAssignmentsRequest:
 		return s.alterReassignments(r)
+	case *kmsg.ListPartitionReassignmentsRequest:
+		return s.listReassignments(r)
 	case *kmsg.UpdateFeaturesRequest:
 		return s.updateFeatures(r, in)
 	}
@@ -116,7 +118,7 @@ func Serves(req kmsg.Request) bool {
 		*kmsg.BrokerRegistrationRequest, *kmsg.BrokerHeartbeatRequest, *kmsg.UnregisterBrokerRequest,
 		*kmsg.AllocateProducerIDsRequest, *kmsg.AlterPartitionRequest, *kmsg.AssignReplicasToDirsRequest,
 		*kmsg.ControllerRegistrationRequest, *kmsg.ElectLeadersRequest, *kmsg.AlterPartitionAssignmentsRequest,
-		*kmsg.UpdateFeaturesRequest:
+		*kmsg.ListPartitionReassignmentsRequest, *kmsg.UpdateFeaturesRequest:
 		return true
 	}
 	return false
