@@ -21,6 +21,7 @@ import (
 	"seedlog/clock/task"
 	"seedlog/node/config"
 	"seedlog/node/controller"
+	"seedlog/node/event"
 	"seedlog/node/meta"
 	"seedlog/node/quorum"
 )
@@ -41,6 +42,10 @@ const queueLength = 1024
 
 // Host runs the controller while the node leads the quorum.
 type Host struct {
+	// Events is told what was decided, once it is handed to the log; nil tells nobody. It is
+	// set before Run.
+	Events event.Sink
+
 	q    *quorum.Host
 	cfg  *config.Config
 	rand *rand.Rand
@@ -83,12 +88,9 @@ func New(rt task.Runtime, q *quorum.Host, cfg *config.Config, rand *rand.Rand) *
 // Propose decides req and, if it changes anything, waits until the change is committed. It
 // is ErrNotController at once while this node is not the active controller: [Router] looks
 // for the one that is.
-// req is one of kmsg's CreateTopics, DeleteTopics, CreatePartitions, AlterConfigs,
-// IncrementalAlterConfigs, BrokerRegistration, BrokerHeartbeat, UnregisterBroker,
-// AllocateProducerIDs, AlterPartition, AssignReplicasToDirs or ControllerRegistration
-// requests, with its Version set; the response is of the same version. req is kept: the
-// caller must not change it. offset is the last offset that the response depends on (for
-// quorum.Host.WaitPublished).
+// req is one of those that controller.Serves, with its Version set; the response is of the
+// same version. req is kept: the caller must not change it. offset is the last offset that
+// the response depends on (for quorum.Host.WaitPublished).
 func (h *Host) Propose(t *task.T, req kmsg.Request, until clock.Instant) (resp kmsg.Response, offset int64, err error) {
 	c := &command{req: req}
 	c.decided.Init(t.Runtime(), "control.command")
@@ -278,7 +280,9 @@ func (h *Host) take() []*command {
 }
 
 func (h *Host) decide(t *task.T, c *command) error {
-	d := h.state.Decide(c.req, controller.Input{NextOffset: h.next, Now: t.Now(), Rand: h.rand})
+	d := h.state.Decide(c.req, controller.Input{
+		NextOffset: h.next, Now: t.Now(), Rand: h.rand, KRaftVersion: h.q.KRaftVersion(),
+	})
 	if err := h.append(t, d.Records); err != nil {
 		return err
 	}
@@ -296,9 +300,13 @@ func (h *Host) append(t *task.T, records []meta.Record) error {
 	if err != nil {
 		return err
 	}
-	if _, err := h.state.Replay(records, last, h.term.Epoch); err != nil {
+	delta, err := h.state.Replay(records, last, h.term.Epoch)
+	if err != nil {
 		return err
 	}
 	h.next = last + 1
+	if h.Events != nil {
+		controller.Events(delta, h.Events.Emit)
+	}
 	return nil
 }
