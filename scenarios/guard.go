@@ -66,6 +66,9 @@ func (g *guard) damaged(path string) bool {
 
 // bury notes that a partition's only copy is damaged: nothing more is expected of it.
 func (g *guard) bury(name string) {
+	if g.r.cluster != nil {
+		return
+	}
 	h, _, _, _ := g.Rec.Take()
 	for i, p := range h.Partitions {
 		if client.PartitionName(p) == name {
@@ -74,10 +77,30 @@ func (g *guard) bury(name string) {
 	}
 }
 
+// afterLoad compares, once a directory's logs are loaded and before anybody follows or
+// truncates, what was recovered there.
+func (g *guard) afterLoad(dir string) {
+	forgot := g.s.Disk.Forgotten()[g.forgotten:]
+	for _, path := range g.Dirs() {
+		rec, ok := g.expected[path]
+		if !ok || parent(path) != dir || slices.ContainsFunc(forgot, func(file string) bool { return parent(file) == path }) {
+			continue
+		}
+		after := g.ParseLogs(path)
+		if rec.Corrupt != "" {
+			g.r.verdict.Merge(rec.CheckUntouched(after))
+		} else if !g.s.offline {
+			g.r.verdict.Merge(rec.CheckTail(after))
+			g.r.verdict.Merge(rec.CheckRecovered(after))
+		}
+		delete(g.expected, path)
+	}
+}
+
 // afterBoot compares, once the broker serves, what it recovered. Where a sync of the recovery
 // itself failed, what was found unsynced may be gone.
 func (g *guard) afterBoot() {
-	if !g.pending {
+	if !g.pending || g.r.cluster != nil {
 		return
 	}
 	g.pending = false
@@ -95,6 +118,10 @@ func (g *guard) afterBoot() {
 // or forgot, the history learns where each log now ends.
 func (g *guard) crashed(power bool) {
 	g.marked()
+	if g.r.cluster != nil {
+		g.r.cluster.ghost.crashed(g.s, power)
+		return
+	}
 	d := g.s.Disk
 	if !power && d.Count(simdisk.SyncForgets).Fired == 0 && len(d.Damages()) == 0 {
 		return

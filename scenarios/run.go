@@ -33,7 +33,11 @@ type Scenario struct {
 
 // All lists the scenarios, the swarm first.
 func All() []Scenario {
-	return append([]Scenario{{Swarm, "everything is drawn: knobs, workload, faults", swarm}}, named...)
+	return append([]Scenario{
+		{Swarm, "everything is drawn: knobs, workload, faults", swarm},
+		{Cluster, "everything is drawn, of a cluster of three to seven nodes", clusterSwarm},
+		{ClusterOfOne, "the same of a cluster that has one node", clusterOfOne},
+	}, named...)
 }
 
 // Find returns the scenario of a name; the empty name is the swarm's.
@@ -71,7 +75,9 @@ type Run struct {
 	topicText []string
 	verdict   checker.Verdict
 	servers   []*server
-	guard     *guard // of the first server
+	cluster   *clusterRun // nil for a lone broker
+	found     bool        // by a check while it goes on
+	guard     *guard      // of the first server
 	faults    []FaultCount
 	clients   int
 	stopped   bool
@@ -97,7 +103,7 @@ func Execute(o Options) (*Result, error) {
 	r := &Run{opts: o, Ops: o.Ops, Rec: client.NewRecorder(), dead: make(map[int]bool), props: make(map[string]string), interval: make(map[string]int64), segment: make(map[string]int64)}
 	draw := sched.Stream(o.Seed, "scenario")
 	sc, nc := sched.DrawConfig(draw), simnet.DrawConfig(draw)
-	if s.Name != Swarm {
+	if s.Name != Swarm && s.Name != Cluster && s.Name != ClusterOfOne {
 		sc, nc = sched.Calm(), simnet.Calm()
 	}
 	if o.Log == nil {
@@ -141,7 +147,7 @@ func (r *Run) Failf(invariant, where, format string, args ...any) {
 }
 
 // over reports that there is no point in going on.
-func (r *Run) over() bool { return r.World.Failure() != nil || r.Rec.Failed() }
+func (r *Run) over() bool { return r.World.Failure() != nil || r.Rec.Failed() || r.found }
 
 // Set sets a broker property before Boot.
 func (r *Run) Set(name, value string) { r.props[name] = value }
@@ -170,12 +176,16 @@ func (r *Run) Env(timeout time.Duration) (client.Env, *task.Group) {
 	r.clients++
 	name := fmt.Sprintf("client%d", r.clients)
 	group, iface := r.World.Client(name)
-	return client.Env{
-		Net: iface, Addr: r.Broker.Addr(), Rand: r.Rand(name), Rec: r.Rec, ID: r.clients, Name: name, RequestTimeout: timeout,
+	e := client.Env{
+		Net: iface, Addr: r.servers[0].Addr(), Rand: r.Rand(name), Rec: r.Rec, ID: r.clients, Name: name, RequestTimeout: timeout,
 		GiveUp: func(p int) bool { return r.dead[p] },
 		Enough: func() bool { return r.stopped },
 		Prompt: func() bool { return r.prompt },
-	}, group
+	}
+	if r.cluster != nil {
+		e.Routes = r.cluster.routes()
+	}
+	return e, group
 }
 
 // Do runs fn as a client's task to its end, and reports whether it got there in time.
@@ -191,6 +201,7 @@ func (r *Run) Do(name string, limit time.Duration, fn func(t *task.T, e *client.
 	}
 	if r.World.Failure() == nil {
 		r.Failf("liveness", name, "did not end within %v", limit)
+		r.fates()
 	}
 	return false
 }

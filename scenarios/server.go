@@ -98,6 +98,9 @@ func (s *server) boot() bool {
 
 // watchReady runs the guard's comparison as soon as the incarnation serves.
 func (s *server) watchReady() {
+	if s.r.cluster != nil {
+		return // its directories are compared as they are loaded
+	}
 	inc, w := s.Incarnation(), s.r.World
 	var look func()
 	look = func() {
@@ -115,6 +118,14 @@ func (s *server) watchReady() {
 // saw watches the node's events.
 func (s *server) saw(e event.Event) {
 	switch e.Name() {
+	case "node-state":
+		if e, ok := e.(event.NodeState); ok && e.Stage == "loaded" && s.r.cluster != nil {
+			s.guard.afterLoad(e.Text)
+		}
+	case "leader-began":
+		if e, ok := e.(event.LeaderBegan); ok && s.r.cluster != nil {
+			s.r.cluster.ghost.began(s, fmt.Sprintf("%s-%d", e.Topic, e.Partition), e.LeaderEpoch, e.Offset)
+		}
 	case "dir-offline", "partition-failed":
 		s.offline = true
 	case "log-corrupt":

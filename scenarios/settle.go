@@ -3,10 +3,12 @@ package scenarios
 import (
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	"seedlog/clock/task"
 	"seedlog/scenarios/client"
+	"seedlog/sim"
 	"seedlog/sim/sched"
 	"seedlog/sim/simnet"
 )
@@ -131,11 +133,30 @@ func (r *Run) require(what string, limit time.Duration, cond func() bool) bool {
 					r.Failf("liveness", fmt.Sprintf("client%d", i), "was told last: %s", note)
 				}
 			}
+			r.fates()
 			r.verdict.Failf("liveness", "tasks", "\n%s", r.World.Sched.Dump())
 		}
 	}
 	r.complain()
 	return false
+}
+
+// fates says of each node that does not serve what became of it.
+func (r *Run) fates() {
+	for _, s := range r.servers {
+		inc := s.Incarnation()
+		switch {
+		case inc == nil:
+			r.Failf("liveness", s.Name, "is down")
+		case !s.Up():
+			_, err := inc.Ended()
+			r.Failf("liveness", s.Name, "ended with: %v", err)
+		case !s.Ready():
+			r.Failf("liveness", s.Name, "runs and does not serve")
+		case s.offline:
+			r.Failf("liveness", s.Name, "has a directory offline")
+		}
+	}
 }
 
 // drain waits until the broker has read all that clients sent before they went: a request
@@ -144,18 +165,30 @@ func (r *Run) require(what string, limit time.Duration, cond func() bool) bool {
 // keep-alive. A connection may also end before its last request does, which then takes a
 // moment of a calm disk.
 func (r *Run) drain() bool {
-	if !r.require("every connection ends", drainWithin, r.mended(func() bool { return r.Broker.Connections() == 0 })) {
+	if !r.require("every connection ends", drainWithin, r.mended(r.drained)) {
 		return false
 	}
 	r.World.Run(r.over, time.Second)
 	return true
 }
 
+// drained reports whether no client is connected. Nodes stay connected to each other.
+func (r *Run) drained() bool {
+	for _, s := range r.servers {
+		if r.cluster == nil && s.Connections() > 0 || s.ConnectionsFrom(func(name string) bool { return strings.HasPrefix(name, "client") }) > 0 {
+			return false
+		}
+	}
+	return true
+}
+
 // logEnds is where each log ends on the disk, by its number. Nobody writes any more.
 func (r *Run) logEnds() map[int]int64 {
 	byName := make(map[string]int64)
-	for _, path := range r.guard.Dirs() {
-		byName[base(path)] = r.guard.ParseLogs(path).LogEndOffset()
+	for _, s := range r.servers {
+		for _, path := range s.guard.Dirs() {
+			byName[base(path)] = max(byName[base(path)], s.guard.ParseLogs(path).LogEndOffset())
+		}
 	}
 	ends := make(map[int]int64)
 	h, _, _, _ := r.Rec.Take()
@@ -178,19 +211,34 @@ func (r *Run) readAll() (id int, ok bool) {
 	return env.ID, r.require("every record can be read", readWithin, r.mended(func() bool { return done }))
 }
 
-// stopCleanly stops the broker and looks for what it left behind.
+// stopCleanly stops every node and looks for what it left behind.
 func (r *Run) stopCleanly() bool {
-	inc := r.Broker.Incarnation()
-	r.Broker.Stop()
-	if !r.require("the broker stops", stopWithin, func() bool { ended, _ := inc.Ended(); return ended && inc.Tasks() == 0 }) {
+	var incs []*sim.Incarnation
+	for _, s := range r.servers {
+		if inc := s.Incarnation(); inc != nil {
+			incs = append(incs, inc)
+			s.Stop()
+		}
+	}
+	stopped := func() bool {
+		for _, inc := range incs {
+			if ended, _ := inc.Ended(); !ended || inc.Tasks() > 0 {
+				return false
+			}
+		}
+		return true
+	}
+	if !r.require("the brokers stop", stopWithin, stopped) {
 		return false
 	}
-	_, err := inc.Ended()
-	if err != nil {
-		r.Failf("clean-stop", "broker", "stopped with %v", err)
-	}
-	if open := inc.OpenFiles(); len(open) > 0 {
-		r.Failf("clean-stop", "broker", "%d files stay open: %v", len(open), open)
+	for _, inc := range incs {
+		name := inc.Machine.Name
+		if _, err := inc.Ended(); err != nil {
+			r.Failf("clean-stop", name, "stopped with %v", err)
+		}
+		if open := inc.OpenFiles(); len(open) > 0 {
+			r.Failf("clean-stop", name, "%d files stay open: %v", len(open), open)
+		}
 	}
 	return true
 }

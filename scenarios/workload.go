@@ -106,3 +106,22 @@ func (w *Workload) Start() {
 func (w *Workload) Done() bool { return w.running.Load() == 0 }
 
 func (w *Workload) String() string { return strings.Join(w.text, ", ") }
+
+// DrawClusterWorkload draws clients of a cluster: those of a lone broker, each somewhere in a
+// rack, and an operator.
+func DrawClusterWorkload(rng *rand.Rand, r *Run) *Workload {
+	w := DrawWorkload(rng, r.Topics, r.Env)
+	if rng.IntN(3) > 0 {
+		e, group := r.Env(5 * time.Second)
+		o := &client.Operator{Env: e, Topics: r.Topics, Ops: 5 + rng.IntN(30), Pace: drawn(rng, 100*time.Millisecond, 4*time.Second)}
+		for _, s := range r.servers {
+			o.Brokers = append(o.Brokers, s.id)
+			if r.cluster.dynamic {
+				o.Voters = append(o.Voters, s.id)
+			}
+		}
+		o.Did = r.count
+		w.add(group, "operator", o.Run)
+	}
+	return w
+}

@@ -1,11 +1,14 @@
 package sim
 
 import (
+	"errors"
 	"math/rand/v2"
+	"time"
 
 	"seedlog/clock/task"
 	"seedlog/node"
 	"seedlog/node/config"
+	"seedlog/node/quorum"
 	"seedlog/sim/sched"
 	"seedlog/sim/simdisk"
 	"seedlog/sim/simnet"
@@ -89,6 +92,26 @@ func (m *Machine) Boot(cfg *config.Config) *Incarnation {
 	return inc
 }
 
+// Format formats the machine's directories, as an operator does before the first start.
+func (m *Machine) Format(spec quorum.FormatSpec) (err error) {
+	w := m.world
+	rt := w.Sched.NewRuntime(m.Name, m.clock)
+	mount := m.Disk.Mount(rt)
+	spec.Entropy = rt.Entropy("format")
+	done := false
+	task.NewGroup(rt, m.Name+"/format").Go("format", func(t *task.T) {
+		spec.UnixMilli = t.UnixMilli()
+		_, err = quorum.Format(t, mount, spec)
+		done = true
+	})
+	if !w.Run(func() bool { return done }, time.Minute) && err == nil {
+		err = errors.New("sim: formatting does not end")
+	}
+	m.Disk.Kill()
+	rt.Kill()
+	return err
+}
+
 // Ended reports whether the process ended by itself, and with what.
 func (i *Incarnation) Ended() (bool, error) { return i.ended, i.err }
 
@@ -138,6 +161,14 @@ func (m *Machine) Connections() int {
 		return 0
 	}
 	return m.inc.iface.Connections()
+}
+
+// ConnectionsFrom is how many of them were made by machines that match chooses.
+func (m *Machine) ConnectionsFrom(match func(machine string) bool) int {
+	if m.inc == nil {
+		return 0
+	}
+	return m.inc.iface.From(match)
 }
 
 // StopAsked reports whether the newest incarnation was asked to stop.

@@ -17,6 +17,7 @@ var (
 	scenario = flag.String("scenario", "", "scenario to run; the swarm, or with no seed all")
 	events   = flag.String("events", "", "file to write every event of the run to")
 	seeds    = flag.Int("seeds", 300, "how many swarm seeds to run if no seed is given")
+	clusters = flag.Int("clusters", 0, "how many cluster seeds to run if no seed is given")
 )
 
 // TestSim is the front door: with -seed it replays one run, else it runs a block of swarm
@@ -33,8 +34,13 @@ func TestSim(t *testing.T) {
 	var todo []scenarios.Options
 	for _, s := range scenarios.All() {
 		n := 3
-		if s.Name == scenarios.Swarm {
+		switch s.Name {
+		case scenarios.Swarm:
 			n = *seeds
+		case scenarios.Cluster:
+			n = *clusters
+		case scenarios.ClusterOfOne:
+			n = *clusters / 10
 		}
 		for i := 1; i <= n && (*scenario == "" || *scenario == s.Name); i++ {
 			todo = append(todo, scenarios.Options{Seed: uint64(i), Scenario: s.Name})

@@ -92,6 +92,11 @@ type Cut struct {
 	At        Stamp
 	Partition int
 	Offset    int64
+	// Unclean: a replica that did not have all of it was elected, in Epoch. Who led before may
+	// have gone on for a while, and what it said at or above Offset in an older epoch is gone,
+	// whenever it said so.
+	Unclean bool
+	Epoch   int32
 }
 
 // Removal is an accepted lawful removal of a prefix (DeleteRecords).
@@ -116,12 +121,23 @@ func (l *Log) At(off int64) (Seen, bool) {
 	return l.Records[i], true
 }
 
+// EpochStart is the offset at which a leader epoch begins.
+type EpochStart struct {
+	Epoch int32
+	Start int64
+}
+
 // History is one run's.
 type History struct {
 	Partitions []Partition
 	Logs       []Log // by partition
 	// Deleted partitions have no log to be judged by.
-	Deleted  []bool
+	Deleted []bool
+	// Replicated partitions have several copies: what was acknowledged by the leader alone may
+	// be gone with it, unless somebody could read it.
+	Replicated []bool
+	// Epochs are where the leader epochs of each partition begin, as far as they are known.
+	Epochs   [][]EpochStart
 	Sends    []Send
 	Polls    []Poll
 	Cuts     []Cut

@@ -51,11 +51,22 @@ func (j *judge) where(p int) string {
 // lost reports whether a power loss after the stamp lawfully took the offset.
 func (j *judge) lost(p int, off int64, since Stamp) bool {
 	for _, c := range j.cuts[p] {
-		if c.At > since && off >= c.Offset {
+		if (c.At > since || c.Unclean) && off >= c.Offset {
 			return true
 		}
 	}
 	return false
+}
+
+// alone reports whether a send was acknowledged by the leader of several copies alone.
+func (j *judge) alone(s *Send) bool {
+	return s.Acks != -1 && s.Partition < len(j.h.Replicated) && j.h.Replicated[s.Partition]
+}
+
+// kept reports whether a send that was acknowledged stands where it was.
+func (j *judge) kept(s *Send) bool {
+	r, ok := j.h.Logs[s.Partition].At(s.Offset)
+	return ok && r.Digest == s.Digest
 }
 
 // removed reports whether the offset lies below the log's start, lawfully.
@@ -101,6 +112,9 @@ func (j *judge) sends() {
 				at = s.Offset // maybe not the first place
 			}
 			j.acked(s, at, stored)
+			if j.alone(s) && !j.kept(s) {
+				continue
+			}
 			k := slot{s.Partition, s.Offset}
 			if o := acked[k]; o != nil && o.Digest != s.Digest && !j.lost(s.Partition, s.Offset, min(o.Invoke, s.Invoke)) {
 				j.v.Failf("inconsistent-offsets", j.where(s.Partition), "offset %d was acknowledged to %016x and to %016x", s.Offset, o.Digest, s.Digest)
@@ -120,6 +134,7 @@ func (j *judge) acked(s *Send, at int64, stored bool) {
 			j.v.Failf("I4", where, "value %016x was acknowledged at %d and is stored at %d", s.Digest, s.Offset, at)
 		}
 	case j.removed(s.Partition, s.Offset):
+	case j.alone(s):
 	case j.lost(s.Partition, s.Offset, s.Invoke):
 		if s.Synced {
 			j.v.Failf("I4", where, "value %016x was acknowledged as synced at %d, and a power loss took it", s.Digest, s.Offset)
@@ -162,7 +177,7 @@ func (j *judge) order() {
 		var kept []*Send
 		for i := range j.h.Sends {
 			s := &j.h.Sends[i]
-			if s.Partition == p && s.Outcome == OK && s.Offset >= 0 && !j.lost(p, s.Offset, s.Invoke) {
+			if s.Partition == p && s.Outcome == OK && s.Offset >= 0 && !j.lost(p, s.Offset, s.Invoke) && (!j.alone(s) || j.kept(s)) {
 				kept = append(kept, s)
 			}
 		}

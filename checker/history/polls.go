@@ -56,7 +56,7 @@ func (j *judge) polls() {
 }
 
 func (j *judge) cutSince(p int, before Stamp) bool {
-	return slices.ContainsFunc(j.cuts[p], func(c Cut) bool { return c.At < before })
+	return slices.ContainsFunc(j.cuts[p], func(c Cut) bool { return c.Unclean || c.At < before })
 }
 
 func (j *judge) read(q *Poll, r Seen) {
@@ -84,7 +84,7 @@ func (j *judge) watermarks() {
 	for p := range j.h.Partitions {
 		var polls []*Poll
 		for i := range j.h.Polls {
-			if q := &j.h.Polls[i]; q.Partition == p && q.HighWatermark >= 0 {
+			if q := &j.h.Polls[i]; q.Partition == p && q.HighWatermark >= 0 && !q.Follower {
 				polls = append(polls, q)
 			}
 		}
@@ -104,10 +104,10 @@ func (j *judge) watermarks() {
 				}
 				next++
 			}
-			if high != nil && b.HighWatermark < high.HighWatermark && !j.cutBetween(p, high.Invoke, b.Return) {
+			if high != nil && b.HighWatermark < high.HighWatermark && !j.cutBetween(p, high.Invoke, b.Return) && !j.mayLag(p, high, b) {
 				j.v.Failf("I6", j.where(p), "the high watermark %d (event %d) was %d before (event %d)", b.HighWatermark, b.Return, high.HighWatermark, high.Return)
 			}
-			if start != nil && b.LogStart >= 0 && b.LogStart < start.LogStart && !j.cutBetween(p, start.Invoke, b.Return) {
+			if start != nil && b.LogStart >= 0 && b.LogStart < start.LogStart && !j.cutBetween(p, start.Invoke, b.Return) && !j.lagsBehind(p, start, b) {
 				j.v.Failf("I24", j.where(p), "the log start %d (event %d) was %d before (event %d)", b.LogStart, b.Return, start.LogStart, start.Return)
 			}
 			if b.LogStart > b.HighWatermark {
@@ -117,8 +117,36 @@ func (j *judge) watermarks() {
 	}
 }
 
+// mayLag reports whether the high watermark of an answer may lie below that of an earlier one:
+// who has led for long may not know that another does, and a new leader learns how far the
+// followers are with their first fetches, not below the start of its epoch any more once it
+// has come to it.
+func (j *judge) mayLag(p int, high, b *Poll) bool {
+	if p >= len(j.h.Replicated) || !j.h.Replicated[p] {
+		return false
+	}
+	if high.LeaderEpoch < 0 || b.LeaderEpoch < 0 || b.LeaderEpoch < high.LeaderEpoch {
+		return true
+	}
+	if b.LeaderEpoch == high.LeaderEpoch {
+		return false
+	}
+	for _, e := range j.h.Epochs[p] {
+		if e.Epoch == b.LeaderEpoch {
+			return b.HighWatermark < e.Start
+		}
+	}
+	return true
+}
+
+// lagsBehind reports whether the log start of an answer may lie below that of an earlier one:
+// followers hear of it with their next fetch, and one of them may be the leader now.
+func (j *judge) lagsBehind(p int, start, b *Poll) bool {
+	return p < len(j.h.Replicated) && j.h.Replicated[p] && (start.LeaderEpoch < 0 || b.LeaderEpoch != start.LeaderEpoch)
+}
+
 func (j *judge) cutBetween(p int, from, to Stamp) bool {
-	return slices.ContainsFunc(j.cuts[p], func(c Cut) bool { return c.At > from && c.At < to })
+	return slices.ContainsFunc(j.cuts[p], func(c Cut) bool { return c.Unclean || c.At > from && c.At < to })
 }
 
 // unseen: in the end every stored record was read by the final reader, and nothing else.

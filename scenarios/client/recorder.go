@@ -31,6 +31,9 @@ type Recorder struct {
 	// OffsetsSynced says that committed offsets and generations are acknowledged only when
 	// they are synced (log.flush.interval.messages=1): a power loss takes none. Set at the start.
 	OffsetsSynced bool
+	// OnTold, if it is set, hears what a client was told is committed: everything below an offset
+	// of a log. asked is when the client asked, epoch the leader epoch of the answer, or -1.
+	OnTold func(partition int, below int64, asked history.Stamp, epoch int32)
 }
 
 // NewRecorder returns an empty recorder.
@@ -55,6 +58,8 @@ func (r *Recorder) Partition(p history.Partition) int {
 		r.h.Partitions = append(r.h.Partitions, p)
 		r.h.Logs = append(r.h.Logs, history.Log{})
 		r.h.Deleted = append(r.h.Deleted, false)
+		r.h.Replicated = append(r.h.Replicated, false)
+		r.h.Epochs = append(r.h.Epochs, nil)
 	}
 	return i
 }
@@ -75,6 +80,9 @@ func (r *Recorder) Settle(i int, o history.Outcome, offset int64, synced bool) {
 	r.stamp++
 	s := &r.h.Sends[i]
 	s.Outcome, s.Offset, s.Return, s.Synced = o, offset, r.stamp, synced
+	if o == history.OK && offset >= 0 && s.Acks == -1 && r.OnTold != nil {
+		r.OnTold(s.Partition, offset+1, s.Invoke, -1)
+	}
 }
 
 // Disowned notes that a send was called out of order though all before it was acknowledged.
@@ -92,6 +100,9 @@ func (r *Recorder) Poll(p history.Poll) {
 	defer r.mu.Unlock()
 	r.h.Polls = append(r.h.Polls, p)
 	r.ops++
+	if r.OnTold != nil {
+		r.OnTold(p.Partition, p.HighWatermark, p.Invoke, p.LeaderEpoch)
+	}
 }
 
 // Removal adds a DeleteRecords that may have happened.
@@ -179,6 +190,33 @@ func (r *Recorder) Take() (*history.History, []linear.TopicOp, []linear.OffsetOp
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return &r.h, r.topics, r.offsets, r.verdict
+}
+
+// Log is the number of a partition's log.
+func (r *Recorder) Log(topic string, id [16]byte, index int32) int {
+	return r.Partition(history.Partition{Topic: topic, ID: id, Index: index})
+}
+
+// Replicate notes whether a log has several copies.
+func (r *Recorder) Replicate(log int, on bool) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.h.Replicated[log] = on
+}
+
+// Name is how the directory of a log is called.
+func (r *Recorder) Name(i int) string { return PartitionName(r.h.Partitions[i]) }
+
+// Index is the number of a log by the name of its directory, or -1.
+func (r *Recorder) Index(name string) int {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for i, p := range r.h.Partitions {
+		if PartitionName(p) == name {
+			return i
+		}
+	}
+	return -1
 }
 
 // PartitionName is how a partition's directory is called.

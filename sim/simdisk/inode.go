@@ -54,7 +54,8 @@ type inode struct {
 	sectors       []sector // by number
 	dirtyFrom     int64    // no sector below is dirty
 	ops           []fileOp
-	held          int64 // sectors with data
+	rewrites      uint64 // changes that were no appends
+	held          int64  // sectors with data
 
 	ents, dur []dent // of a directory: names now, and durable ones
 	lock      *lock
@@ -207,6 +208,9 @@ func (n *inode) changed(off, count int64) {
 	if count == 0 {
 		return
 	}
+	if off < n.size {
+		n.rewrites++
+	}
 	n.size = max(n.size, off+count)
 	if k := len(n.ops); k > 0 && n.ops[k-1].kind == wrote && n.ops[k-1].off+n.ops[k-1].n == off {
 		n.ops[k-1].n += count
@@ -218,6 +222,7 @@ func (n *inode) changed(off, count int64) {
 // truncate sets the size; bytes above are gone for readers.
 func (n *inode) truncate(d *Disk, size int64) {
 	if size < n.size {
+		n.rewrites++
 		n.clear(d, size, n.size-size)
 	}
 	if size != n.size {
@@ -334,6 +339,7 @@ func (n *inode) forget(d *Disk, evict bool) (dropped int) {
 
 // revert makes the durable contents of a sector the current ones.
 func (n *inode) revert(d *Disk, s *sector) {
+	n.rewrites++
 	if s.cur != nil {
 		d.drop(s.cur)
 		d.hold(n, -1)
@@ -346,6 +352,7 @@ func (n *inode) revert(d *Disk, s *sector) {
 
 // poke changes stored bytes behind the file's back, as a fault of the device does.
 func (n *inode) poke(d *Disk, p []byte, off int64, why *Damage) {
+	n.rewrites++
 	for len(p) > 0 {
 		no, at := off/sectorSize, off%sectorSize
 		k := min(int64(len(p)), sectorSize-at)

@@ -49,6 +49,77 @@ func (n *inode) bytes(size int64, pick func(*sector) *block) []byte {
 	return b
 }
 
+// Seen is how far a watcher has read a file that is mostly appended to.
+type Seen struct {
+	inode, rewrites uint64
+	Size            int64
+}
+
+// Appended returns what was appended to a file since it was seen, and what to ask with next
+// time. all says that something else changed, too: the bytes are then those of the whole
+// file. ok is false if there is no file.
+func (d *Disk) Appended(name string, since Seen) (b []byte, now Seen, all, ok bool) {
+	n := d.resolve(name)
+	if n == nil || n.isDir {
+		return nil, Seen{}, false, false
+	}
+	now = Seen{n.id, n.rewrites, n.size}
+	if since == now {
+		return nil, now, false, true
+	}
+	from := since.Size
+	if all = since.inode != n.id || since.rewrites != n.rewrites; all {
+		from = 0
+	}
+	b = make([]byte, n.size-from)
+	for i := n.find(from / sectorSize); i < len(n.sectors); i++ {
+		s := &n.sectors[i]
+		at := s.no * sectorSize
+		if at >= n.size || s.cur == nil {
+			continue
+		}
+		copy(b[max(at-from, 0):], s.cur[max(from-at, 0):])
+	}
+	return b, now, all, true
+}
+
+// DurableEnd is up to where a power loss cannot take what is in a file now.
+func (d *Disk) DurableEnd(name string) int64 {
+	n := d.root
+	for _, part := range splitPath(name) {
+		if n = lookup(n.dur, part); n == nil {
+			return 0
+		}
+	}
+	if n.isDir || n != d.resolve(name) {
+		return 0
+	}
+	end := min(n.durSize, n.size)
+	for i := n.find(min(n.dirtyFrom, end/sectorSize)); i < len(n.sectors); i++ {
+		s := &n.sectors[i]
+		at := s.no * sectorSize
+		if at >= end {
+			break
+		}
+		if !s.dirty && !s.lost {
+			continue
+		}
+		var was, is block
+		if s.old != nil {
+			was = *s.old
+		}
+		if s.cur != nil {
+			is = *s.cur
+		}
+		for k := range was {
+			if was[k] != is[k] {
+				return min(end, at+int64(k))
+			}
+		}
+	}
+	return end
+}
+
 // Size is the size of a file now; false if there is none.
 func (d *Disk) Size(name string) (int64, bool) {
 	n := d.resolve(name)
@@ -133,4 +204,10 @@ func (d *Disk) eachFile(dir *inode, at string, fn func(path string, n *inode)) {
 
 func (n *inode) info(name string) disk.Info {
 	return disk.Info{Name: name, Size: n.size, Dir: n.isDir, ModMillis: n.mtime}
+}
+
+// At is the same state of the file, read up to another place.
+func (s Seen) At(size int64) Seen {
+	s.Size = size
+	return s
 }

@@ -278,6 +278,7 @@ func (s *sector) tear(d *Disk, n *inode, kept []fileOp) {
 
 // trim drops what lies above the size.
 func (n *inode) trim(d *Disk) {
+	n.rewrites++
 	i := n.find((n.size + sectorSize - 1) / sectorSize)
 	for j := i; j < len(n.sectors); j++ {
 		s := &n.sectors[j]

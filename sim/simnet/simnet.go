@@ -120,6 +120,16 @@ func (i *Iface) Addr(port int) string { return i.m.addr(port) }
 // it has not accepted.
 func (i *Iface) Connections() int { return len(i.ends) }
 
+// From is how many of the connections were made by machines that match chooses.
+func (i *Iface) From(match func(machine string) bool) (n int) {
+	for _, e := range i.ends {
+		if e.id&1 == 1 && match(e.peer.ifc.m.name) {
+			n++
+		}
+	}
+	return n
+}
+
 // dead tells that nothing the incarnation does may have an effect.
 func (i *Iface) dead() bool { return i.down || i.rt.Dead() }
 

@@ -1,0 +1,355 @@
+package cluster
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+
+	"seedlog/checker"
+)
+
+// Entry is one batch of a partition's log, by what names its content.
+type Entry struct {
+	Base, Last int64
+	Epoch      int32
+	CRC        uint32 // over all but offset and epoch
+}
+
+// Replicas is the partition logs of all machines, one committed log of each, and what was
+// lost lawfully.
+type Replicas struct {
+	State *State
+	v     *checker.Verdict
+	parts map[string]*replicated
+	list  []*replicated
+}
+
+// replicated is one partition, by the name of its directory and its topic's id.
+type replicated struct {
+	name  string
+	id    ID
+	named map[[2]int64]uint32
+	logs  []replica
+	// told is the largest high watermark that anybody was told of; committed is the log below it.
+	told      int64
+	committed []Entry
+	// lossy are crashed replicas that have not come back to the ISR, in the order of their crashes.
+	lossy []crash
+	began map[int32]int32 // leader by epoch
+	// Cuts counts lawful losses.
+	cuts int
+}
+
+type replica struct {
+	entries []Entry
+	there   bool
+	checked int64 // compared with the committed log up to here
+}
+
+// crash is an unclean end of a replica.
+type crash struct {
+	node  int32
+	epoch int64 // broker epoch when it came
+	lost  bool  // it took some of the log
+}
+
+// NewReplicas watches partitions under a state of the metadata.
+func NewReplicas(state *State, v *checker.Verdict) *Replicas {
+	return &Replicas{State: state, v: v, parts: make(map[string]*replicated)}
+}
+
+func (r *Replicas) part(name string, id ID) *replicated {
+	p := r.parts[name]
+	if p == nil || p.id != id {
+		p = &replicated{name: name, id: id, named: make(map[[2]int64]uint32), began: make(map[int32]int32)}
+		r.parts[name] = p
+		r.list = append(slices.DeleteFunc(r.list, func(o *replicated) bool { return o.name == name }), p)
+	}
+	return p
+}
+
+func (p *replicated) log(node int32) *replica {
+	for int(node) > len(p.logs) {
+		p.logs = append(p.logs, replica{})
+	}
+	return &p.logs[node-1]
+}
+
+// See takes a replica's log as it is now: entries[:kept] are those of the last time. It is I2.
+func (r *Replicas) See(node int32, name string, id ID, entries []Entry, kept int) {
+	p := r.part(name, id)
+	l := p.log(node)
+	if kept < len(entries) {
+		l.checked = min(l.checked, entries[kept].Base)
+	}
+	l.checked = min(l.checked, end(entries))
+	for _, e := range entries[kept:] {
+		key := [2]int64{e.Base, int64(e.Epoch)}
+		if crc, ok := p.named[key]; ok && crc != e.CRC {
+			r.v.Failf("I2", name, "offset %d in epoch %d names two batches; one of them is node %d's", e.Base, e.Epoch, node)
+		}
+		p.named[key] = e.CRC
+	}
+	l.entries, l.there = entries, true
+}
+
+func end(entries []Entry) int64 {
+	if n := len(entries); n > 0 {
+		return entries[n-1].Last + 1
+	}
+	return 0
+}
+
+// Gone says that a replica's directory is not there.
+func (r *Replicas) Gone(node int32, name string) {
+	if p := r.parts[name]; p != nil {
+		*p.log(node) = replica{}
+	}
+}
+
+// Told takes a high watermark that a client was told of, or the end of a record that it was
+// told is committed.
+func (r *Replicas) Told(name string, highWatermark int64) {
+	if p := r.parts[name]; p != nil {
+		p.told = max(p.told, highWatermark)
+	}
+}
+
+// HighWatermark is the largest one that anybody was told of.
+func (r *Replicas) HighWatermark(name string) int64 {
+	if p := r.parts[name]; p != nil {
+		return p.told
+	}
+	return 0
+}
+
+// Crashed notes the unclean end of a node: lost says of which of its replicas some of the log
+// is gone.
+func (r *Replicas) Crashed(node int32, lost func(name string) bool) {
+	epoch := int64(-1)
+	if b := r.State.Broker(node); b != nil {
+		epoch = b.Epoch
+	}
+	for _, p := range r.list {
+		m := r.State.Find(p.id, index(p.name))
+		if m == nil || !slices.Contains(m.Replicas, node) {
+			continue
+		}
+		was := false
+		for i := range p.lossy {
+			if p.lossy[i].node == node {
+				was = true
+				p.lossy[i].epoch, p.lossy[i].lost = epoch, p.lossy[i].lost || lost(p.name)
+			}
+		}
+		if !was {
+			p.lossy = append(p.lossy, crash{node, epoch, lost(p.name)})
+		}
+	}
+}
+
+// Affords reports whether a loss of the node's unsynced data takes nothing that is committed:
+// of each of its partitions so many other replicas keep it as the protocol needs.
+func (r *Replicas) Affords(node int32) bool {
+	for _, p := range r.list {
+		m := r.State.Find(p.id, index(p.name))
+		if m == nil || !slices.Contains(m.Replicas, node) {
+			continue
+		}
+		others := 0
+		for _, c := range p.lossy {
+			if c.node != node && slices.Contains(m.Replicas, c.node) {
+				others++
+			}
+		}
+		if others+1 >= r.State.MinISR(m) || !r.State.ELR() && len(m.ISR) < 2 {
+			return false
+		}
+	}
+	return true
+}
+
+// Check compares, for partitions without a pending change, each member of ISR and ELR that
+// no crash has touched: its log reaches what was told to be committed, and holds it (I3, I1).
+func (r *Replicas) Check(pending func(topic ID, index int32) bool, usable func(node int32) bool) {
+	for _, p := range r.list {
+		m := r.State.Find(p.id, index(p.name))
+		if m == nil || pending(p.id, m.Index) {
+			continue
+		}
+		p.heal(r.State, m)
+		p.extend(m)
+		for node := int32(1); int(node) <= len(p.logs); node++ {
+			if m.Member(node) && !p.crashed(node) && usable(node) {
+				p.hold(r.v, node, "I3")
+			}
+		}
+	}
+}
+
+// crashed reports whether a crash of the replica may have taken some of its log.
+func (p *replicated) crashed(node int32) bool {
+	return slices.ContainsFunc(p.lossy, func(c crash) bool { return c.node == node && c.lost })
+}
+
+// heal forgets the crashes of replicas that the controller took back into the ISR, and that
+// hold what is committed.
+func (p *replicated) heal(s *State, m *Partition) {
+	p.lossy = slices.DeleteFunc(p.lossy, func(c crash) bool {
+		b := s.Broker(c.node)
+		return !slices.Contains(m.Replicas, c.node) || b != nil && b.Epoch > c.epoch && slices.Contains(m.ISR, c.node) && end(p.log(c.node).entries) >= p.told
+	})
+}
+
+// extend makes the committed log longer, from a member that reaches far enough.
+func (p *replicated) extend(m *Partition) {
+	from := end(p.committed)
+	if from >= p.told {
+		return
+	}
+	for _, id := range m.ISR {
+		l := p.log(id)
+		if end(l.entries) < p.told || p.crashed(id) {
+			continue
+		}
+		for i := position(l.entries, from); i < len(l.entries) && l.entries[i].Last < p.told; i++ {
+			p.committed = append(p.committed, l.entries[i])
+		}
+		return
+	}
+}
+
+// position is the number of entries below an offset.
+func position(entries []Entry, off int64) int {
+	i, _ := slices.BinarySearchFunc(entries, off, func(e Entry, off int64) int { return cmp.Compare(e.Last+1, off+1) })
+	return i
+}
+
+// hold compares a replica with the committed log.
+func (p *replicated) hold(v *checker.Verdict, node int32, invariant string) {
+	l := p.log(node)
+	if e := end(l.entries); e < p.told {
+		v.Failf(invariant, p.name, "node %d may be elected and ends at %d; %d was told to be committed", node, e, p.told)
+		p.told = e // once
+		p.committed = p.committed[:position(p.committed, e)]
+		return
+	}
+	for i := position(l.entries, l.checked); i < len(l.entries); i++ {
+		e := l.entries[i]
+		if e.Last >= end(p.committed) {
+			return
+		}
+		j := position(p.committed, e.Base)
+		if c := p.committed[j]; c != e && c.Base <= e.Last && j >= 0 {
+			v.Failf("I1", p.name, "node %d has batch %d-%d of epoch %d where the committed log has %d-%d of epoch %d", node, e.Base, e.Last, e.Epoch, c.Base, c.Last, c.Epoch)
+			return
+		}
+		l.checked = e.Last + 1
+	}
+}
+
+// Loss is what a new leader does not have.
+type Loss struct {
+	Name   string
+	Offset int64
+	Epoch  int32
+	// Unclean: the leader was no member, and the topic allows that.
+	Unclean bool
+}
+
+// Began takes the beginning of a leadership at an offset: one leader an epoch (I9). A leader
+// that begins below what was told to be committed lost it (I4), unless that is lawful:
+//
+//   - the topic allows unclean elections, and the leader was not a member before;
+//   - or the leader itself crashed and lost it, and either as many replicas crashed since they
+//     were last in the ISR as min.insync.replicas asks for, or there are no eligible leader
+//     replicas to keep the last member out of the ISR.
+func (r *Replicas) Began(node int32, name string, epoch int32, offset int64, unclean bool) (loss Loss, lost bool) {
+	p := r.parts[name]
+	if p == nil {
+		return loss, false
+	}
+	if other, ok := p.began[epoch]; ok && other != node {
+		r.v.Failf("I9", name, "nodes %d and %d lead in epoch %d", other, node, epoch)
+	}
+	p.began[epoch] = node
+	if offset >= p.told {
+		return loss, false
+	}
+	m := r.State.Find(p.id, index(name))
+	if m == nil {
+		return loss, false
+	}
+	self := p.crashed(node)
+	switch {
+	case unclean:
+	case self && (len(p.lossy) >= r.State.MinISR(m) || !r.State.ELR()):
+	default:
+		r.v.Failf("I4", name, "node %d leads in epoch %d from %d on, and %d was told to be committed; min.insync.replicas %d, crashed: %s",
+			node, epoch, offset, p.told, r.State.MinISR(m), p.crashes())
+	}
+	p.told, p.cuts = offset, p.cuts+1
+	p.committed = p.committed[:position(p.committed, offset)]
+	for i := range p.logs {
+		p.logs[i].checked = min(p.logs[i].checked, offset)
+	}
+	return Loss{Name: name, Offset: offset, Epoch: epoch, Unclean: unclean}, true
+}
+
+func (p *replicated) crashes() string {
+	out := ""
+	for _, c := range p.lossy {
+		out += fmt.Sprintf(" node %d (lost some: %v)", c.node, c.lost)
+	}
+	return "[" + out + " ]"
+}
+
+// index is the partition's number in a directory's name.
+func index(name string) int32 {
+	n := int32(0)
+	for i := len(name) - 1; i >= 0 && name[i] >= '0' && name[i] <= '9'; i-- {
+		n = 0
+		for _, c := range name[i:] {
+			n = n*10 + int32(c-'0')
+		}
+	}
+	return n
+}
+
+// Ends is where the log of each node ends, by node id, of those that have one.
+func (r *Replicas) Ends(name string) map[int32]int64 {
+	out := make(map[int32]int64)
+	if p := r.parts[name]; p != nil {
+		for i, l := range p.logs {
+			if l.there {
+				out[int32(i+1)] = end(l.entries)
+			}
+		}
+	}
+	return out
+}
+
+// Differ says how the replicas of a partition differ, or nothing: all end at one offset, with
+// the same batches, though some may begin later than others.
+func (r *Replicas) Differ(m *Partition) string {
+	p := r.parts[m.Name()]
+	if p == nil || p.id != m.ID {
+		return m.Name() + " has no directory"
+	}
+	var first []Entry
+	for i, id := range m.Replicas {
+		l := p.log(id)
+		if !l.there {
+			return fmt.Sprintf("%s has no directory on node %d", m.Name(), id)
+		}
+		if i == 0 {
+			first = l.entries
+			continue
+		}
+		n := min(len(first), len(l.entries))
+		if end(first) != end(l.entries) || !slices.Equal(first[len(first)-n:], l.entries[len(l.entries)-n:]) {
+			return fmt.Sprintf("%s ends at %d on node %d and at %d on node %d, or differs below", m.Name(), end(first), m.Replicas[0], end(l.entries), id)
+		}
+	}
+	return ""
+}

@@ -1,0 +1,322 @@
+package cluster
+
+import (
+	"fmt"
+	"slices"
+	"strconv"
+
+	"seedlog/checker"
+)
+
+// Partition is what the committed metadata says of one.
+type Partition struct {
+	Topic    string
+	ID       ID
+	Index    int32
+	Replicas []int32
+	ISR, ELR []int32
+	// Adding and Removing are not empty during a reassignment.
+	Adding, Removing           []int32
+	Leader, LeaderEpoch, Epoch int32
+
+	wasISR []int32 // before the present batch of records
+	// leaders by leader epoch.
+	leaders map[int32]int32
+	touched bool
+}
+
+// Name is that of its directory.
+func (p *Partition) Name() string { return p.Topic + "-" + strconv.Itoa(int(p.Index)) }
+
+// Member reports whether a broker is in the ISR or an eligible leader.
+func (p *Partition) Member(id int32) bool {
+	return slices.Contains(p.ISR, id) || slices.Contains(p.ELR, id)
+}
+
+// Broker is a registered broker.
+type Broker struct {
+	ID               int32
+	Epoch            int64
+	Fenced, Shutting bool
+	gone             bool
+}
+
+type partKey struct {
+	topic ID
+	index int32
+}
+
+// State is the metadata as a replay of the committed records makes it.
+type State struct {
+	// DefaultMinISR is the brokers' static min.insync.replicas.
+	DefaultMinISR int
+
+	Partitions []*Partition // in the order of their creation, without the deleted
+	Brokers    []*Broker
+
+	topics   map[ID]string
+	parts    map[partKey]*Partition
+	features map[string]int16
+	configs  map[string]string
+	next     int64 // producer id
+	v        *checker.Verdict
+	touched  []*Partition
+	fenced   bool // a broker was fenced in the present batch
+}
+
+// NewState returns the state before the first record.
+func NewState(v *checker.Verdict) *State {
+	return &State{DefaultMinISR: 1, topics: make(map[ID]string), parts: make(map[partKey]*Partition), features: make(map[string]int16), configs: make(map[string]string), v: v}
+}
+
+// Find is a partition by topic id and index, or nil.
+func (s *State) Find(topic ID, index int32) *Partition { return s.parts[partKey{topic, index}] }
+
+// Named is a partition by the name of its directory, or nil.
+func (s *State) Named(name string) *Partition {
+	for _, p := range s.Partitions {
+		if p.Name() == name {
+			return p
+		}
+	}
+	return nil
+}
+
+// Broker is a registered broker, or nil.
+func (s *State) Broker(id int32) *Broker {
+	for _, b := range s.Brokers {
+		if b.ID == id && !b.gone {
+			return b
+		}
+	}
+	return nil
+}
+
+// ELR reports whether eligible leader replicas are in force.
+func (s *State) ELR() bool { return s.features["eligible.leader.replicas.version"] > 0 }
+
+// Config is a setting of a topic, or of all brokers.
+func (s *State) Config(topic, name string) (string, bool) {
+	for _, key := range []string{"2/" + topic + "/" + name, "4//" + name} {
+		if v, ok := s.configs[key]; ok {
+			return v, true
+		}
+	}
+	return "", false
+}
+
+// MinISR is the effective min.insync.replicas of a partition.
+func (s *State) MinISR(p *Partition) int {
+	n := s.DefaultMinISR
+	if v, ok := s.Config(p.Topic, "min.insync.replicas"); ok {
+		if k, err := strconv.Atoi(v); err == nil {
+			n = k
+		}
+	}
+	return min(n, len(p.Replicas))
+}
+
+// apply replays one batch of committed records.
+func (s *State) apply(values [][]byte, at int64) {
+	s.touched, s.fenced = s.touched[:0], false
+	for i, b := range values {
+		rec, err := decode(b)
+		if err != nil {
+			s.v.Failf("I31", "metadata log", "record %d cannot be read: %v", at+int64(i), err)
+			return
+		}
+		s.record(rec, at+int64(i))
+	}
+	for _, p := range s.touched {
+		s.checkPartition(p, at)
+		p.touched = false
+	}
+	if s.fenced {
+		s.checkFenced(at)
+	}
+}
+
+func (s *State) record(rec any, at int64) {
+	switch r := rec.(type) {
+	case topicRecord:
+		s.topics[r.id] = r.name
+	case removeTopicRecord:
+		name := s.topics[r.id]
+		delete(s.topics, r.id)
+		s.Partitions = slices.DeleteFunc(s.Partitions, func(p *Partition) bool {
+			if p.ID == r.id {
+				delete(s.parts, partKey{p.ID, p.Index})
+			}
+			return p.ID == r.id
+		})
+		for key := range s.configs { //order: each is deleted or not
+			if len(key) > 2+len(name) && key[:2] == "2/" && key[2:3+len(name)] == name+"/" {
+				delete(s.configs, key)
+			}
+		}
+	case partitionRecord:
+		s.partition(r, at)
+	case partitionChange:
+		s.change(r, at)
+	case registerBroker:
+		if b := s.Broker(r.id); b != nil {
+			if r.epoch <= b.Epoch {
+				s.v.Failf("I10", fmt.Sprintf("broker %d", r.id), "epoch %d follows epoch %d (metadata offset %d)", r.epoch, b.Epoch, at)
+			}
+			b.gone = true
+		}
+		s.Brokers = append(slices.DeleteFunc(s.Brokers, func(b *Broker) bool { return b.gone }), &Broker{ID: r.id, Epoch: r.epoch, Fenced: r.fenced, Shutting: r.shutting})
+		s.fenced = s.fenced || r.fenced
+	case unregisterBroker:
+		s.Brokers = slices.DeleteFunc(s.Brokers, func(b *Broker) bool { return b.ID == r.id })
+	case brokerChange:
+		if b := s.Broker(r.id); b != nil {
+			b.Fenced = r.fenced > 0 || b.Fenced && r.fenced == 0
+			b.Shutting = r.shutting > 0 || b.Shutting && r.shutting == 0
+			s.fenced = s.fenced || b.Fenced
+		}
+	case featureLevel:
+		s.features[r.name] = r.level
+	case configRecord:
+		key := fmt.Sprintf("%d/%s/%s", r.kind, r.res, r.name)
+		if r.without {
+			delete(s.configs, key)
+		} else {
+			s.configs[key] = r.value
+		}
+	case producerIDs:
+		if r.next <= s.next && s.next > 0 {
+			s.v.Failf("I10", "producer ids", "the next block begins at %d after %d (metadata offset %d)", r.next, s.next, at)
+		}
+		s.next = r.next
+	}
+}
+
+func (s *State) touch(p *Partition) {
+	if !p.touched {
+		p.touched, p.wasISR = true, slices.Clone(p.ISR)
+		s.touched = append(s.touched, p)
+	}
+}
+
+func (s *State) partition(r partitionRecord, at int64) {
+	key := partKey{r.topic, r.index}
+	p := s.parts[key]
+	if p == nil {
+		p = &Partition{Topic: s.topics[r.topic], ID: r.topic, Index: r.index, leaders: make(map[int32]int32), LeaderEpoch: -1, Epoch: -1}
+		s.parts[key] = p
+		s.Partitions = append(s.Partitions, p)
+	} else if r.leaderEpoch < p.LeaderEpoch || r.epoch <= p.Epoch {
+		s.v.Failf("I10", p.Name(), "leader epoch %d and partition epoch %d follow %d and %d (metadata offset %d)", r.leaderEpoch, r.epoch, p.LeaderEpoch, p.Epoch, at)
+	}
+	s.touch(p)
+	p.Replicas, p.ISR, p.ELR, p.Adding, p.Removing = r.replicas, r.isr, r.elr, r.adding, r.removing
+	p.Leader, p.LeaderEpoch, p.Epoch = r.leader, r.leaderEpoch, r.epoch
+}
+
+func (s *State) change(r partitionChange, at int64) {
+	p := s.parts[partKey{r.topic, r.index}]
+	if p == nil {
+		s.v.Failf("I32", fmt.Sprintf("%x-%d", r.topic, r.index), "changes and does not exist (metadata offset %d)", at)
+		return
+	}
+	s.touch(p)
+	was := *p
+	set := func(to *[]int32, v []int32) {
+		if v != nil {
+			*to = v
+		}
+	}
+	set(&p.ISR, r.isr)
+	set(&p.ELR, r.elr)
+	set(&p.Replicas, r.replicas)
+	set(&p.Adding, r.adding)
+	set(&p.Removing, r.removing)
+	if r.leader != -2 {
+		p.Leader = r.leader
+		p.LeaderEpoch++
+	}
+	p.Epoch++
+	s.reassigned(&was, p, at)
+}
+
+// reassigned is I33: a reassignment that ends, and is not taken back, ends with the added
+// replicas in the ISR, and with all targets there where the replication factor shrinks.
+func (s *State) reassigned(was, now *Partition, at int64) {
+	if len(was.Adding)+len(was.Removing) == 0 || len(now.Adding)+len(now.Removing) > 0 {
+		return
+	}
+	without := func(list, gone []int32) []int32 {
+		return slices.DeleteFunc(slices.Clone(list), func(id int32) bool { return slices.Contains(gone, id) })
+	}
+	target := without(was.Replicas, was.Removing)
+	if !same(now.Replicas, target) {
+		return // taken back
+	}
+	need := was.Adding
+	if len(target) < len(without(was.Replicas, was.Adding)) {
+		need = target
+	}
+	for _, id := range need {
+		if !slices.Contains(now.ISR, id) {
+			s.v.Failf("I33", now.Name(), "the reassignment to %v ends with the ISR %v, without %d (metadata offset %d)", now.Replicas, now.ISR, id, at)
+		}
+	}
+}
+
+// same compares as sets.
+func same(a, b []int32) bool {
+	return len(a) == len(b) && !slices.ContainsFunc(a, func(id int32) bool { return !slices.Contains(b, id) })
+}
+
+// checkPartition is I8, and I9 for partitions, after a batch of records that changed it.
+func (s *State) checkPartition(p *Partition, at int64) {
+	fail := func(invariant, format string, args ...any) {
+		s.v.Failf(invariant, p.Name(), "%s (metadata offset %d: replicas %v, ISR %v, ELR %v, leader %d in epoch %d, partition epoch %d)",
+			fmt.Sprintf(format, args...), at, p.Replicas, p.ISR, p.ELR, p.Leader, p.LeaderEpoch, p.Epoch)
+	}
+	if leader, ok := p.leaders[p.LeaderEpoch]; ok && leader != p.Leader {
+		fail("I9", "broker %d led in this epoch before", leader)
+	}
+	p.leaders[p.LeaderEpoch] = p.Leader
+	for i, id := range p.ISR {
+		if !slices.Contains(p.Replicas, id) {
+			fail("I8", "%d of the ISR is no replica", id)
+		}
+		if slices.Contains(p.ISR[i+1:], id) || slices.Contains(p.ELR, id) {
+			fail("I8", "%d is in the ISR twice, or eligible as well", id)
+		}
+	}
+	for _, id := range p.ELR {
+		if !slices.Contains(p.Replicas, id) {
+			fail("I8", "eligible leader %d is no replica", id)
+		}
+	}
+	if len(p.ISR) >= s.MinISR(p) && len(p.ELR) > 0 {
+		fail("I8", "there are eligible leaders beside an ISR of min.insync.replicas %d", s.MinISR(p))
+	}
+	if p.Leader >= 0 && !slices.Contains(p.ISR, p.Leader) {
+		fail("I8", "the leader is not in the ISR")
+	}
+	for _, id := range p.ISR {
+		b := s.Broker(id)
+		switch joins := !slices.Contains(p.wasISR, id); {
+		case joins && (b == nil || b.Fenced || b.Shutting):
+			fail("I8", "broker %d joins the ISR, which was %v, fenced or shutting down: %+v", id, p.wasISR, b)
+		case p.Leader == id && (b == nil || b.Fenced):
+			fail("I8", "the leader is fenced: %+v", b)
+		}
+	}
+}
+
+// checkFenced is I8 for brokers that are fenced: they are in no ISR, unless they are the last
+// member of one and nobody keeps eligible leaders.
+func (s *State) checkFenced(at int64) {
+	for _, p := range s.Partitions {
+		for _, id := range p.ISR {
+			if b := s.Broker(id); (b == nil || b.Fenced) && (len(p.ISR) > 1 || s.ELR()) {
+				s.v.Failf("I8", p.Name(), "broker %d is fenced or gone and in the ISR %v (metadata offset %d)", id, p.ISR, at)
+			}
+		}
+	}
+}

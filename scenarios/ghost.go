@@ -1,0 +1,352 @@
+package scenarios
+
+import (
+	"cmp"
+	"encoding/binary"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"seedlog/checker"
+	"seedlog/checker/cluster"
+	"seedlog/checker/history"
+	"seedlog/checker/logfile"
+	"seedlog/sim/simdisk"
+)
+
+// ghost reads the logs of all servers from their disks as the run goes on, a bit of it at a
+// time, and hands them to the checks of package cluster.
+type ghost struct {
+	r        *Run
+	quorum   *cluster.Quorum
+	replicas *cluster.Replicas
+	verdict  checker.Verdict
+	logs     []map[string]*watched // by server and path
+	// names are the directories of partitions by server, as they were seen last.
+	cuts map[int]cut // by log
+}
+
+// cut is the last lawful loss of a log.
+type cut struct {
+	at    history.Stamp
+	epoch int32
+}
+
+// watched is one log directory as it was read last.
+type watched struct {
+	id       cluster.ID
+	files    []file
+	entries  []cluster.Entry
+	batches  []logfile.Batch // of the metadata log only
+	metadata bool
+	looked   int // the round in which it was there
+}
+
+// file is a segment, with how many batches lie below it and in it.
+type file struct {
+	base  int64
+	seen  simdisk.Seen
+	count int   // entries of this file
+	end   int64 // bytes that are whole batches
+}
+
+func newGhost(r *Run, voters []int32) *ghost {
+	g := &ghost{r: r, cuts: make(map[int]cut)}
+	g.quorum = cluster.NewQuorum(len(r.servers), voters, &g.verdict)
+	g.replicas = cluster.NewReplicas(g.quorum.State, &g.verdict)
+	for range r.servers {
+		g.logs = append(g.logs, make(map[string]*watched))
+	}
+	r.Rec.OnTold = g.told
+	return g
+}
+
+// told takes what a client was told; an answer to a question from before a lawful loss tells of
+// what was before.
+func (g *ghost) told(log int, below int64, asked history.Stamp, epoch int32) {
+	c := g.cuts[log]
+	if asked < c.at || epoch >= 0 && epoch < c.epoch {
+		return
+	}
+	g.replicas.Told(g.r.Rec.Name(log), below)
+}
+
+// look reads what is new on all disks.
+func (g *ghost) look() {
+	for i, s := range g.r.servers {
+		g.lookAt(i, s)
+	}
+	g.quorum.Advance()
+}
+
+// check looks and compares.
+func (g *ghost) check() {
+	g.look()
+	pending := g.quorum.Unsettled()
+	g.replicas.Check(pending, func(node int32) bool {
+		s := g.r.servers[node-1]
+		return !s.offline && !s.gone
+	})
+	g.hand()
+}
+
+// hand gives what was found to the run.
+func (g *ghost) hand() {
+	if !g.verdict.OK() {
+		g.r.verdict.Merge(g.verdict)
+		g.verdict = checker.Verdict{}
+		g.r.found = true
+	}
+}
+
+func (g *ghost) lookAt(i int, s *server) {
+	seen := g.logs[i]
+	for _, w := range seen { //order: each is marked
+		w.looked = 0
+	}
+	for _, dir := range s.guard.LogDirs {
+		for _, info := range s.Disk.List(dir) {
+			if !info.Dir {
+				continue
+			}
+			if info.Name == metadataDir {
+				g.metadata(s, seen, dir+"/"+info.Name)
+			} else if isPartition(info.Name) {
+				g.partition(s, seen, dir+"/"+info.Name)
+			}
+		}
+	}
+	for _, path := range slices.Sorted(maps.Keys(seen)) {
+		if w := seen[path]; w.looked == 0 {
+			delete(seen, path)
+			if !w.metadata {
+				g.replicas.Gone(s.id, base(path))
+			}
+		}
+	}
+}
+
+func (g *ghost) partition(s *server, seen map[string]*watched, path string) {
+	w := seen[path]
+	if w == nil {
+		id, ok := s.guard.topicID(path)
+		if !ok {
+			return // it is being made
+		}
+		w = &watched{id: id}
+		seen[path] = w
+	}
+	w.looked = 1
+	if kept, changed := w.read(s, path); changed || kept == 0 {
+		g.replicas.See(s.id, base(path), w.id, w.entries, kept)
+	}
+}
+
+func (g *ghost) metadata(s *server, seen map[string]*watched, path string) {
+	w := seen[path]
+	if w == nil {
+		w = &watched{metadata: true}
+		seen[path] = w
+	}
+	w.looked = 1
+	kept, _ := w.read(s, path)
+	g.quorum.See(s.id, w.batches, kept, w.durable(s, path))
+	g.vote(s, path)
+}
+
+// vote reads the durable quorum state.
+func (g *ghost) vote(s *server, path string) {
+	b, ok := s.Disk.ReadDurable(path + "/quorum-state")
+	if !ok {
+		return
+	}
+	var state struct{ LeaderEpoch, VotedID int32 }
+	state.VotedID = -1
+	if json.Unmarshal(b, &state) == nil {
+		g.quorum.Vote(s.id, state.LeaderEpoch, state.VotedID)
+	}
+}
+
+// segments lists the segments of a directory.
+func segments(s *server, path string) (out []int64) {
+	for _, info := range s.Disk.List(path) {
+		if digits, ok := strings.CutSuffix(info.Name, ".log"); ok && len(digits) == 20 {
+			if n, err := strconv.ParseInt(digits, 10, 64); err == nil {
+				out = append(out, n)
+			}
+		}
+	}
+	return out
+}
+
+// read brings what is known of the log up to date; entries[:kept] are as they were.
+func (w *watched) read(s *server, path string) (kept int, changed bool) {
+	bases := segments(s, path)
+	// Segments that were removed from the front take their entries along.
+	for len(w.files) > 0 && (len(bases) == 0 || w.files[0].base < bases[0]) {
+		w.drop(0, w.files[0].count)
+		w.files = w.files[1:]
+		changed = true
+	}
+	kept = len(w.entries)
+	at := 0 // entries before the segment
+	for i, start := range bases {
+		if i < len(w.files) && w.files[i].base != start || i == len(w.files) {
+			w.forget(i, at)
+			kept = min(kept, at)
+			w.files = append(w.files, file{base: start})
+		}
+		f := &w.files[i]
+		b, now, all, ok := s.Disk.Appended(fmt.Sprintf("%s/%020d.log", path, start), f.seen)
+		if !ok || f.seen == now && f.end == now.Size {
+			at += f.count
+			continue
+		}
+		if all {
+			w.forget(i+1, at+f.count)
+			w.drop(at, f.count)
+			f = &w.files[i]
+			kept, f.count, f.end = min(kept, at), 0, 0
+		} else if f.end < f.seen.Size { // a batch was half written the last time
+			b, now, _, _ = s.Disk.Appended(fmt.Sprintf("%s/%020d.log", path, start), f.seen.At(f.end))
+		}
+		changed = true
+		f.seen = now
+		batches, whole, _ := logfile.Scan(b)
+		for k := range batches {
+			batches[k].Pos += f.end
+		}
+		f.end += whole
+		w.insert(at+f.count, batches)
+		f.count += len(batches)
+		at += f.count
+	}
+	w.forget(len(bases), at)
+	return min(kept, len(w.entries)), changed || kept > len(w.entries)
+}
+
+// forget drops the segments from the i-th on, before which there are so many entries.
+func (w *watched) forget(i, entries int) {
+	if i < len(w.files) {
+		w.files = w.files[:i]
+	}
+	if entries < len(w.entries) {
+		w.drop(entries, len(w.entries)-entries)
+	}
+}
+
+func (w *watched) drop(at, n int) {
+	w.entries = slices.Delete(w.entries, at, at+n)
+	if w.metadata {
+		w.batches = slices.Delete(w.batches, at, at+n)
+	}
+}
+
+func (w *watched) insert(at int, batches []logfile.Batch) {
+	for i := range batches {
+		b := &batches[i]
+		w.entries = slices.Insert(w.entries, at+i, cluster.Entry{Base: b.Base, Last: b.Last, Epoch: b.Epoch, CRC: binary.BigEndian.Uint32(b.Raw[17:])})
+		if w.metadata {
+			w.batches = slices.Insert(w.batches, at+i, *b)
+		}
+	}
+}
+
+// durable is the offset below which a power loss takes nothing of the log.
+func (w *watched) durable(s *server, path string) int64 {
+	at := 0
+	end := int64(0)
+	for _, f := range w.files {
+		bytes := s.Disk.DurableEnd(fmt.Sprintf("%s/%020d.log", path, f.base))
+		for _, b := range w.batches[at : at+f.count] {
+			if b.Pos+b.Size() > bytes {
+				return end
+			}
+			end = b.Last + 1
+		}
+		at += f.count
+	}
+	return end
+}
+
+// crashed tells the checks of an unclean end, after the history's guard has seen it.
+func (g *ghost) crashed(s *server, power bool) {
+	before := make(map[string]int64)
+	for path, w := range g.logs[s.id-1] { //order: into a map
+		if n := len(w.entries); n > 0 {
+			before[base(path)] = w.entries[n-1].Last + 1
+		}
+	}
+	forgot := s.Disk.Count(simdisk.SyncForgets).Fired > 0 || len(s.Disk.Damages()) > 0
+	g.replicas.Crashed(s.id, func(name string) bool {
+		if !power && !forgot {
+			return false
+		}
+		for _, path := range s.guard.Dirs() {
+			if base(path) == name {
+				return s.guard.Recovered(path).LogEndOffset < before[name]
+			}
+		}
+		return before[name] > 0
+	})
+	g.check()
+}
+
+// wiped tells the checks that a server has an empty disk now.
+func (g *ghost) wiped(s *server) {
+	g.logs[s.id-1] = make(map[string]*watched)
+	g.quorum.Forget(s.id)
+	g.replicas.Crashed(s.id, func(string) bool { return true })
+}
+
+// began compares where a leader begins with what was told to be committed, and tells the
+// history of a lawful loss.
+func (g *ghost) began(s *server, name string, epoch int32, offset int64) {
+	g.check()
+	unclean := false
+	if p := g.quorum.State.Named(name); p != nil {
+		v, _ := g.quorum.State.Config(p.Topic, "unclean.leader.election.enable")
+		unclean = v == "true" || v == "" && s.settings()["unclean.leader.election.enable"] == "true"
+	}
+	loss, lost := g.replicas.Began(s.id, name, epoch, offset, unclean)
+	g.hand()
+	if !lost {
+		return
+	}
+	g.r.World.Probe("lawful-loss")
+	g.r.Rec.PowerLoss()
+	at := g.r.Rec.Stamp()
+	if i := g.r.Rec.Index(name); i >= 0 {
+		g.cuts[i] = cut{at, epoch}
+		g.r.Rec.Cut(history.Cut{At: at, Partition: i, Offset: loss.Offset, Unclean: loss.Unclean, Epoch: epoch})
+	}
+}
+
+// every is the simulated time between two looks.
+const every = time.Second
+
+// watch looks now and then until the run ends.
+func (g *ghost) watch() {
+	w := g.r.World
+	var again func()
+	again = func() {
+		g.check()
+		w.Sched.At(w.Now().Add(every), again)
+	}
+	w.Sched.At(w.Now().Add(every), again)
+}
+
+// epochStarts are the starts of a log's leader epochs.
+func epochStarts(entries []cluster.Entry) (out []history.EpochStart) {
+	for _, e := range entries {
+		if n := len(out); n == 0 || out[n-1].Epoch != e.Epoch {
+			out = append(out, history.EpochStart{Epoch: e.Epoch, Start: e.Base})
+		}
+	}
+	slices.SortFunc(out, func(a, b history.EpochStart) int { return cmp.Compare(a.Epoch, b.Epoch) })
+	return out
+}
