@@ -69,6 +69,9 @@ func (c Config) WithDefaults() Config {
 }
 
 func (c Config) check() error {
+	if len(c.Voters) == 0 {
+		return nil
+	}
 	last := c.Voters[len(c.Voters)-1].Voters
 	for i, v := range last {
 		for _, o := range last[:i] {

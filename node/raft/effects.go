@@ -5,12 +5,16 @@ package raft
 type Effects struct {
 	// Persist, if set, is made durable before anything below.
 	Persist *ElectionState
-	// Resigned: the node stopped leading; nothing may be appended in its epoch any more.
+	// Resigned: the node stopped leading; nothing may be appended in its epoch any more, and
+	// what was is synced before the host goes on.
 	Resigned bool
-	// Truncate, if set: the log is cut at this offset, durably. The core has forgotten the
-	// voters that were named from there on: Core.Voters are the present ones.
+	// Truncate, if set: the log is cut at this offset, durably; when these effects are done
+	// the host steps Synced. The core has forgotten the voters that were named from there on:
+	// Core.Voters are the present ones.
 	Truncate *int64
-	// Append: the records of the Response of this step are appended and synced; then, when
+	// Append: the records of the Response of this step are appended and synced: whole batches
+	// with right checksums, the first at the end of the log, none of a later epoch than
+	// Core.Epoch. Then, when
 	// these effects are done, the host steps KRaftVersionChanged and VotersChanged for each
 	// that they contain, in order, and Synced (or AppendFailed).
 	Append bool
@@ -23,7 +27,8 @@ type Effects struct {
 	// Follow, if set, is who leads now: shown to others.
 	Follow *Follow
 	// Begin, if set, says that the node leads: the host appends a LeaderChange record as the
-	// first of the epoch, syncs it, and steps Synced.
+	// first of the epoch, with Begin.Change in the same batch, syncs it, and steps
+	// VotersChanged for that, and Synced.
 	Begin *Begin
 	// Change, if set: the leader's host appends these voters in a control batch of the epoch;
 	// then it steps VotersChanged and Synced.
@@ -52,6 +57,9 @@ type Follow struct {
 type Begin struct {
 	Epoch            int32
 	Voters, Granting []ReplicaKey
+	// Change, if set, are the voters to write behind the LeaderChange: the log has none yet, or
+	// has this node with other endpoints.
+	Change *Change
 }
 
 // Change is a voter set to append. With KRaftVersion ≥ 0 that level is finalized in the same
@@ -116,6 +124,9 @@ const (
 	Removed
 	// Diverged: the log is cut at Offset.
 	Diverged
+	// TruncationRefused: the leader Replica would have committed records below the high
+	// watermark replaced, or the log cut where it does not end; nothing was done.
+	TruncationRefused
 	// VoterAdded, VoterRemoved and VoterUpdated: the change is in the leader's log.
 	VoterAdded
 	VoterRemoved
@@ -125,6 +136,6 @@ const (
 )
 
 func (k NoteKind) String() string {
-	return [...]string{"prospective", "candidate", "leader", "follower", "quorum-lost", "removed", "diverged",
+	return [...]string{"prospective", "candidate", "leader", "follower", "quorum-lost", "removed", "diverged", "truncation-refused",
 		"voter-added", "voter-removed", "voter-updated", "vote-granted"}[k]
 }

@@ -3,14 +3,16 @@ package raft
 // Event is something that happened to the node. Every event is stepped with the present time.
 type Event interface{ event() }
 
-// Start: the node's log was read and it may act. The first event.
+// Start: the node's log was read, all of it is durable (synced after the restart, for its end is
+// what the first Fetch acknowledges), and the node may act. The first event.
 type Start struct{}
 
 // Tick: NextDeadline has passed (an early one does no harm).
 type Tick struct{}
 
 // Synced: everything in the node's own log below End is durable; on the leader the log may be
-// longer. After Effects.Append and a follower's append it is due even if nothing was new.
+// longer. It is due after Begin, Change, Append and Truncate, too, even if nothing was new.
+// Except on a leader there is nothing unsynced between two steps.
 type Synced struct{ End int64 }
 
 // VotersChanged: the log names other voters from Offset on, the offset of the record that
@@ -45,6 +47,9 @@ type Response struct {
 // NoResponse: a message could not be sent, or there was no answer that could be understood.
 type NoResponse struct{ Seq uint64 }
 
+// SnapshotPart: the leader answered a FetchSnapshot of Effects.Install.
+type SnapshotPart struct{ Reply Reply }
+
 // SnapshotInstalled: the snapshot of Effects.Install is durable, the log begins at its end,
 // and it names these voters (Voters nil: none, they stay as configured).
 type SnapshotInstalled struct {
@@ -75,6 +80,7 @@ func (KRaftVersionChanged) event() {}
 func (Request) event()             {}
 func (Response) event()            {}
 func (NoResponse) event()          {}
+func (SnapshotPart) event()        {}
 func (SnapshotInstalled) event()   {}
 func (SnapshotFailed) event()      {}
 func (AppendFailed) event()        {}
