@@ -280,33 +280,55 @@ func (h *Host) take() []*command {
 }
 
 func (h *Host) decide(t *task.T, c *command) error {
-	d := h.state.Decide(c.req, controller.Input{
-		NextOffset: h.next, Now: t.Now(), Rand: h.rand, KRaftVersion: h.q.KRaftVersion(),
-	})
-	if err := h.append(t, d.Records); err != nil {
-		return err
+	var d controller.Decision
+	for {
+		d = h.state.Decide(c.req, controller.Input{
+			NextOffset: h.next, Now: t.Now(), Rand: h.rand, KRaftVersion: h.q.KRaftVersion(),
+		})
+		moved, err := h.tryAppend(t, d.Records)
+		if err != nil {
+			return err
+		}
+		if !moved {
+			break
+		}
 	}
 	c.resp, c.epoch, c.offset = d.Response, h.term.Epoch, h.next-1
 	c.decided.Set()
 	return nil
 }
 
-// append hands records to the log and makes them the state's. They are committed later.
+// append hands records to the log that do not depend on their offset.
 func (h *Host) append(t *task.T, records []meta.Record) error {
+	for {
+		if moved, err := h.tryAppend(t, records); !moved {
+			return err
+		}
+	}
+}
+
+// tryAppend hands records to the log and makes them the state's. They are committed later.
+// moved tells that nothing was done, for the quorum has written its voters into the log: the
+// next offset is another one now.
+func (h *Host) tryAppend(t *task.T, records []meta.Record) (moved bool, err error) {
 	if len(records) == 0 {
-		return nil
+		return false, nil
 	}
 	last, err := h.q.Append(t.UnixMilli(), h.term.Epoch, h.next, records)
+	if errors.Is(err, quorum.ErrMoved) {
+		h.next, err = h.q.NextOffset(h.term.Epoch)
+		return err == nil, err
+	}
 	if err != nil {
-		return err
+		return false, err
 	}
 	delta, err := h.state.Replay(records, last, h.term.Epoch)
 	if err != nil {
-		return err
+		return false, err
 	}
 	h.next = last + 1
 	if h.Events != nil {
 		controller.Events(delta, h.Events.Emit)
 	}
-	return nil
+	return false, nil
 }

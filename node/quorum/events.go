@@ -1,6 +1,9 @@
 package quorum
 
-import "seedlog/node/event"
+import (
+	"seedlog/node/event"
+	"seedlog/node/raft"
+)
 
 func (h *Host) emit(e event.Event) {
 	if h.env.Events != nil {
@@ -62,3 +65,126 @@ func (Failed) Level() event.Level { return event.Error }
 
 // Fields implements event.Event.
 func (e Failed) Fields(f *event.Fields) { f.Err(e.Err) }
+
+// LeaderResigned: this node stopped leading the quorum, or cannot go on leading it.
+type LeaderResigned struct{ NodeID, Epoch int32 }
+
+// Name implements event.Event.
+func (LeaderResigned) Name() string { return "quorum-leader-resigned" }
+
+// Fields implements event.Event.
+func (e LeaderResigned) Fields(f *event.Fields) {
+	f.Int("node", int64(e.NodeID))
+	f.Int("epoch", int64(e.Epoch))
+}
+
+// Truncated: the metadata log was cut at To, where it parts from the leader's.
+type Truncated struct{ From, To int64 }
+
+// Name implements event.Event.
+func (Truncated) Name() string { return "metadata-log-truncated" }
+
+// Fields implements event.Event.
+func (e Truncated) Fields(f *event.Fields) {
+	f.Int("from", e.From)
+	f.Int("to", e.To)
+}
+
+// SnapshotInstalled: the leader's snapshot of all below Offset took the place of the log, or
+// could not be fetched.
+type SnapshotInstalled struct {
+	Offset int64
+	Epoch  int32
+	Err    error
+}
+
+// Name implements event.Event.
+func (e SnapshotInstalled) Name() string {
+	if e.Err != nil {
+		return "metadata-snapshot-failed"
+	}
+	return "metadata-snapshot-installed"
+}
+
+// Level implements event.Leveled.
+func (e SnapshotInstalled) Level() event.Level {
+	if e.Err != nil {
+		return event.Warn
+	}
+	return event.Info
+}
+
+// Fields implements event.Event.
+func (e SnapshotInstalled) Fields(f *event.Fields) {
+	f.Int("offset", e.Offset)
+	f.Int("epoch", int64(e.Epoch))
+	f.Err(e.Err)
+}
+
+// BadRecords: the leader sent records that this log cannot take.
+type BadRecords struct {
+	Leader int32
+	Err    error
+}
+
+// Name implements event.Event.
+func (BadRecords) Name() string { return "quorum-bad-records" }
+
+// Level implements event.Leveled.
+func (BadRecords) Level() event.Level { return event.Warn }
+
+// Fields implements event.Event.
+func (e BadRecords) Fields(f *event.Fields) {
+	f.Int("leader", int64(e.Leader))
+	f.Err(e.Err)
+}
+
+// BadAnswer: another member answered what is no answer.
+type BadAnswer struct {
+	Peer string
+	Err  error
+}
+
+// Name implements event.Event.
+func (BadAnswer) Name() string { return "quorum-bad-answer" }
+
+// Level implements event.Leveled.
+func (BadAnswer) Level() event.Level { return event.Warn }
+
+// Fields implements event.Event.
+func (e BadAnswer) Fields(f *event.Fields) {
+	f.Str("peer", e.Peer)
+	f.Err(e.Err)
+}
+
+// Noted: something the core decided; Kind says what.
+type Noted struct {
+	NodeID int32
+	Note   raft.Note
+}
+
+func (h *Host) note(n raft.Note) { h.emit(Noted{h.cfg.NodeID, n}) }
+
+// Name implements event.Event.
+func (e Noted) Name() string { return "quorum-" + e.Note.Kind.String() }
+
+// Level is Warn for a leader that lost its quorum.
+func (e Noted) Level() event.Level {
+	switch e.Note.Kind {
+	case raft.QuorumLost:
+		return event.Warn
+	case raft.VoteGranted, raft.BecameProspective, raft.BecameCandidate:
+		return event.Debug
+	}
+	return event.Info
+}
+
+// Fields implements event.Event.
+func (e Noted) Fields(f *event.Fields) {
+	f.Int("node", int64(e.NodeID))
+	f.Int("epoch", int64(e.Note.Epoch))
+	if e.Note.Replica.ID >= 0 {
+		f.Int("replica", int64(e.Note.Replica.ID))
+	}
+	f.Int("offset", e.Note.Offset)
+}

@@ -1,6 +1,7 @@
 package quorum
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io"
@@ -36,8 +37,14 @@ type snapshotID struct {
 
 func (id snapshotID) name() string { return SnapshotName(id.end, id.epoch) }
 
+func idOf(id raft.SnapshotID) snapshotID { return snapshotID{id.EndOffset, id.Epoch} }
+
+func compareSnapshots(a, b snapshotID) int {
+	return cmp.Or(cmp.Compare(a.end, b.end), cmp.Compare(a.epoch, b.epoch))
+}
+
 // listSnapshots lists the snapshots in a directory, oldest first, and removes what writing
-// one left behind.
+// or fetching one left behind.
 func listSnapshots(t *task.T, d disk.Disk, path string) ([]snapshotID, error) {
 	infos, err := d.ReadDir(t, path)
 	if err != nil {
@@ -45,7 +52,7 @@ func listSnapshots(t *task.T, d disk.Disk, path string) ([]snapshotID, error) {
 	}
 	var out []snapshotID
 	for _, in := range infos {
-		if strings.HasSuffix(in.Name, snapshotSuffix+".tmp") || strings.HasSuffix(in.Name, snapshotSuffix+".part") {
+		if strings.HasSuffix(in.Name, snapshotSuffix+".tmp") || strings.HasSuffix(in.Name, partSuffix) {
 			if err := d.Remove(t, path+"/"+in.Name); err != nil {
 				return nil, err
 			}
@@ -54,7 +61,7 @@ func listSnapshots(t *task.T, d disk.Disk, path string) ([]snapshotID, error) {
 			out = append(out, snapshotID{end, epoch})
 		}
 	}
-	slices.SortFunc(out, func(a, b snapshotID) int { return int(min(max(a.end-b.end, -1), 1)) })
+	slices.SortFunc(out, compareSnapshots)
 	return out, nil
 }
 
@@ -134,7 +141,7 @@ func (h *Host) writeElection(t *task.T, e raft.ElectionState) error {
 	if h.KRaftVersion() > 0 {
 		s.DataVersion, s.VotedDirectoryID = 1, e.Voted.Directory
 	} else {
-		for _, v := range h.raftVoters() {
+		for _, v := range h.core.Voters() {
 			s.Voters = append(s.Voters, v.Key.ID)
 		}
 	}

@@ -2,17 +2,18 @@ package quorum
 
 import (
 	"errors"
-	"fmt"
 	"math/rand/v2"
+	"time"
 
 	"seedlog/clock"
 	"seedlog/clock/task"
 	"seedlog/disk"
+	"seedlog/net"
 	"seedlog/node/event"
 	"seedlog/node/meta"
 	"seedlog/node/raft"
 	"seedlog/storage"
-	"seedlog/storage/record"
+	"seedlog/storage/epoch"
 )
 
 // ClusterMetadata is the topic of the metadata log, which has the one partition 0.
@@ -25,6 +26,9 @@ func ClusterMetadataID() meta.UUID { return meta.UUID{15: 1} }
 var (
 	// ErrNotLeader: this node does not lead the quorum in that epoch, any more or yet.
 	ErrNotLeader = errors.New("not the leader of the metadata quorum")
+	// ErrMoved: the voters were written into the log since the caller looked where it ends;
+	// see Host.NextOffset.
+	ErrMoved = errors.New("metadata log moved on")
 	// ErrTimeout: the deadline passed first.
 	ErrTimeout = errors.New("timed out waiting for the metadata quorum")
 	// ErrStopping: the node stops.
@@ -35,10 +39,14 @@ var (
 
 // Env is the world of a Host.
 type Env struct {
-	RT     task.Runtime
-	Disk   disk.Disk
+	RT   task.Runtime
+	Disk disk.Disk
+	// Net reaches the other members; nil is enough for a node that has none.
+	Net    net.Network
 	Rand   *rand.Rand // for election timeouts
 	Events event.Sink // may be nil
+	// LeaderMoved, if set, is called when Leader has changed. It must not wait.
+	LeaderMoved func()
 }
 
 // Config is what a Host has to know.
@@ -46,21 +54,38 @@ type Config struct {
 	NodeID        int32
 	Identity      Identity // of the metadata log directory, from Load or Format
 	SnapshotBytes int64    // metadata.log.max.record.bytes.between.snapshots
-	// StaticVoters are the ids of controller.quorum.voters, for directories that were
-	// formatted without voters of their own (kraft.version 0).
-	StaticVoters []int32
+	// Observer: the node is no controller. It replicates the log and never votes.
+	Observer bool
+	// StaticVoters are those of controller.quorum.voters, for directories that were formatted
+	// without voters of their own (kraft.version 0). Their directories are unknown.
+	StaticVoters []raft.Voter
+	// Bootstrap are controller.quorum.bootstrap.servers, "host:port": where a node that knows
+	// no leader asks for it. Without any, the voters are asked.
+	Bootstrap []string
+	// Listener is the name of the listener through which the members reach each other: the
+	// first of controller.listener.names.
+	Listener string
+	// Endpoints are this node's controller listeners, as the others are to reach them.
+	Endpoints []raft.Endpoint
+
+	// Kafka's defaults where zero: controller.quorum.{election.timeout, election.backoff.max,
+	// fetch.timeout, request.timeout, retry.backoff}.ms.
+	ElectionTimeout, ElectionBackoffMax, FetchTimeout, RequestTimeout, RetryBackoff time.Duration
 }
 
 // Log is what a Host needs of the metadata log: *storage.Log.
 type Log interface {
 	Append(t *task.T, leaderEpoch int32, batches []byte, origin storage.Origin) (storage.AppendInfo, error)
+	AppendFollower(t *task.T, batches []byte) (storage.AppendInfo, error)
 	SyncTo(t *task.T, offset int64) error
 	ReadInto(t *task.T, offset int64, max int32, bound storage.Bound, minOne bool, dst []byte) ([]byte, error)
 	LogStartOffset() int64
 	LogEndOffset() int64
 	LatestEpoch() int32
-	EndOffsetForEpoch(epoch int32) (int32, int64)
+	EpochAt(offset int64) int32
+	Epochs() []epoch.Entry
 	SetHighWatermark(hw int64) int64
+	TruncateTo(t *task.T, offset int64) error
 	TruncateFullyAt(t *task.T, offset int64) error
 	DeleteRecords(t *task.T, before int64) (int64, error)
 	Roll(t *task.T) error
@@ -74,7 +99,7 @@ type Listener interface {
 	MetadataChanged(t *task.T, d *meta.Delta)
 }
 
-// Host is a member of the metadata quorum.
+// Host is a member of the metadata quorum, or an observer of it.
 type Host struct {
 	env       Env
 	cfg       Config
@@ -86,32 +111,44 @@ type Host struct {
 	image     task.Published[meta.Image]
 	committed task.Signal // the high watermark, the term or err moved
 	published task.Int64  // the offset that every listener has seen
-	kraft     task.Int64  // the finalized kraft.version
+	kraft     task.Int64  // the kraft.version at the end of the log
 	shown     task.Signal // published moved
-	work      task.Signal // pending grew
+	work      task.Signal // inbox or pending grew
+	room      task.Signal // inbox shrank
 	changed   task.Signal // deltas grew
 	due       task.Signal // a snapshot is due
+	install   task.Signal // wanted changed
 
 	// Of the raft task alone.
-	core       *raft.Core
-	applied    *meta.Image // all that is committed, or nothing before the first term
-	next       int64       // the offset after what applied contains
-	lastTime   int64       // timestamp of the last batch applied
-	sinceBytes int64       // replayed since the last snapshot
-	buf        []byte
-	voters     []record.Voter
-	snapshotID raft.SnapshotID // the one that the log was loaded from
+	core     *raft.Core
+	self     raft.ReplicaKey
+	todo     []raft.Event // follow-up events of the effects carried out
+	fetched  []byte       // the records of the Response being stepped
+	calls    map[uint64]*call
+	lastCall uint64
+	begun    *raft.Begin // this node leads since then
+	begunAt  int64       // offset of its LeaderChange record
+	levels   []level     // of kraft.version, as the log names them
+	buf      []byte
+	replayed replay
 
 	mu          task.Mutex // guards what follows
+	inbox       []inbound
 	pending     []appendOp
 	pendingNext int64 // the offset that the next Append must have
 	term        *Term
 	committedTo int64
 	err         error
+	over        bool // Run has returned: nobody answers any more
 	deltas      []*meta.Delta
 	snapshot    *dueSnapshot
-	leaderID    int32
-	leaderEpoch int32
+	stored      []snapshotID // what there is, oldest first
+	leader      raft.Follow
+	senders     map[raft.ReplicaKey]*line
+	fetcher     *line
+	wanted      *raft.Install
+	known       []raft.Voter // those that the end of the log names
+	asked       int          // which bootstrap server was asked last
 }
 
 // Term is this node's leadership of the quorum, once everything before it is replayed.
@@ -128,152 +165,51 @@ func Open(t *task.T, env Env, cfg Config, log Log, path string) (*Host, error) {
 	if env.Rand == nil {
 		env.Rand = rand.New(rand.NewPCG(0, uint64(cfg.NodeID)))
 	}
-	h := &Host{env: env, cfg: cfg, log: log, path: path, applied: meta.Empty(), leaderID: raft.None}
+	h := &Host{
+		env: env, cfg: cfg, log: log, path: path, calls: map[uint64]*call{}, senders: map[raft.ReplicaKey]*line{},
+		self: raft.ReplicaKey{ID: cfg.NodeID, Directory: cfg.Identity.DirectoryID}, leader: raft.Follow{LeaderID: raft.None},
+	}
+	h.replayed.image = meta.Empty()
 	h.mu.Init(env.RT, "quorum.Host")
-	h.image.Init(env.RT, h.applied)
+	h.image.Init(env.RT, h.replayed.image)
 	h.published.Store(-1)
-	for _, s := range []*task.Signal{&h.committed, &h.shown, &h.work, &h.changed, &h.due} {
+	for _, s := range []*task.Signal{&h.committed, &h.shown, &h.work, &h.room, &h.changed, &h.due, &h.install} {
 		s.Init(env.RT, "quorum.Host.signal")
 	}
-	if err := h.load(t); err != nil {
+	voters, err := h.load(t)
+	if err != nil {
 		return nil, err
 	}
 	state, err := readElection(t, env.Disk, path)
 	if err != nil {
 		return nil, err
 	}
-	h.leaderEpoch = state.Epoch
-	h.core, err = raft.New(raft.Config{
-		Self:    raft.ReplicaKey{ID: cfg.NodeID, Directory: cfg.Identity.DirectoryID},
-		CanVote: true, MaxKRaftVersion: meta.KRaftVersion,
-		State: state, Log: raftLog{log, &h.snapshotID},
-		Voters: []raft.VoterSet{{Offset: -1, Voters: h.raftVoters()}}, KRaftVersion: h.KRaftVersion(), HighWatermark: h.committedTo,
-	})
-	return h, err
-}
-
-// load reads the newest snapshot and the voters that the log names after it.
-func (h *Host) load(t *task.T) error {
-	snapshots, err := listSnapshots(t, h.env.Disk, h.path)
+	h.core, err = raft.New(h.coreConfig(state, voters))
 	if err != nil {
-		return err
+		return nil, err
 	}
-	if len(snapshots) > 0 {
-		if err := h.loadSnapshot(t, snapshots[len(snapshots)-1]); err != nil {
-			return err
-		}
-	}
-	if start := h.log.LogStartOffset(); start > h.next {
-		return fmt.Errorf("%w: %s begins at offset %d and the newest snapshot ends at %d", ErrLost, h.path, start, h.next)
-	}
-	if h.log.LogEndOffset() < h.next {
-		// The log lost what the snapshot has: it begins anew where the snapshot ends.
-		if err := h.log.TruncateFullyAt(t, h.next); err != nil {
-			return err
-		}
-	}
-	if h.bootstrap, err = readBootstrap(t, h.env.Disk, parentOf(h.path)); err != nil {
-		return err
-	}
-	if err := h.scanVoters(t); err != nil {
-		return err
-	}
-	h.committedTo = h.next
-	return nil
+	h.leader = raft.Follow{Epoch: h.core.Epoch(), LeaderID: raft.None}
+	return h, nil
 }
 
-func (h *Host) loadSnapshot(t *task.T, id snapshotID) error {
-	path := h.path + "/" + id.name()
-	s, err := readSnapshot(t, h.env.Disk, path)
-	if err != nil {
-		return err
-	}
-	image, _, err := h.applied.Apply(s.Records, id.end-1, id.epoch)
-	if err != nil {
-		return fmt.Errorf("%s: %w", path, err)
-	}
-	if image.InTransaction() {
-		return fmt.Errorf("%s: %w: it ends within a metadata transaction", path, ErrSnapshot)
-	}
-	h.applied, h.next, h.lastTime = image, id.end, s.LastContainedLogTimestamp
-	h.snapshotID = raft.SnapshotID{EndOffset: id.end, Epoch: id.epoch}
-	h.kraft.Store(int64(s.KRaftVersion))
-	h.voters = s.Voters
-	return nil
-}
-
-// scanVoters reads the log above the snapshot for voters: they count from the moment that
-// they are in the log, committed or not (KIP-853).
-func (h *Host) scanVoters(t *task.T) error {
-	return h.readLog(t, h.next, h.log.LogEndOffset(), storage.ToLogEnd, func(head *record.Header, batch []byte) error {
-		if !head.IsControl() {
-			return nil
-		}
-		return eachControl(batch, h.noteControl)
-	})
-}
-
-func (h *Host) noteControl(v record.ControlValue) error {
-	switch v := v.(type) {
-	case record.KRaftVersionValue:
-		if v.KRaftVersion > meta.KRaftVersion {
-			return fmt.Errorf("kraft.version is finalized at %d; this version serves up to %d", v.KRaftVersion, meta.KRaftVersion)
-		}
-		h.kraft.Store(int64(v.KRaftVersion))
-	case record.VotersValue:
-		h.voters = v.Voters
-	}
-	return nil
-}
-
-// readMax is how much of the log is read at once.
-const readMax = 1 << 20
-
-// readLog visits the batches in [from, to).
-func (h *Host) readLog(t *task.T, from, to int64, bound storage.Bound, visit func(*record.Header, []byte) error) error {
-	for from < to {
-		b, err := h.log.ReadInto(t, from, readMax, bound, true, h.buf)
-		if err != nil {
-			return err
-		}
-		h.buf = b
-		it := record.NewBatches(b)
-		progress := false
-		for from < to && it.Next() {
-			if err := record.CheckCRC(it.Bytes()); err != nil {
-				return fmt.Errorf("%s: %w", h.path, err)
+func (h *Host) coreConfig(state raft.ElectionState, voters []raft.VoterSet) raft.Config {
+	endpoints := h.cfg.Endpoints
+	if len(endpoints) == 0 && len(voters) > 0 {
+		// A node that nobody has to reach is where it was formatted to be.
+		for _, v := range voters[len(voters)-1].Voters {
+			if v.Key == h.self {
+				endpoints = v.Endpoints
 			}
-			if err := visit(it.Header(), it.Bytes()); err != nil {
-				return fmt.Errorf("%s: batch at offset %d: %w", h.path, it.Header().BaseOffset, err)
-			}
-			from, progress = it.Header().NextOffset(), true
-		}
-		if it.Err() != nil {
-			return fmt.Errorf("%s: %w", h.path, it.Err())
-		}
-		if !progress {
-			return fmt.Errorf("%w: %s has nothing at offset %d, and should up to %d", ErrLost, h.path, from, to)
 		}
 	}
-	return nil
-}
-
-// raftVoters are the voters of the log, or else the configured ones.
-func (h *Host) raftVoters() []raft.Voter {
-	var out []raft.Voter
-	for _, v := range h.voters {
-		r := raft.Voter{Key: raft.ReplicaKey{ID: v.ID, Directory: v.DirectoryID}, MinKRaftVersion: v.MinKRaftVersion, MaxKRaftVersion: v.MaxKRaftVersion}
-		for _, e := range v.Endpoints {
-			r.Endpoints = append(r.Endpoints, raft.Endpoint{Name: e.Name, Host: e.Host, Port: e.Port})
-		}
-		out = append(out, r)
+	cfg := raft.Config{
+		Self: h.self, Endpoints: endpoints, CanVote: !h.cfg.Observer, MaxKRaftVersion: meta.KRaftVersion,
+		State: state, Log: raftLog{h}, Voters: voters, KRaftVersion: h.KRaftVersion(), HighWatermark: h.replayed.next,
+		ElectionTimeout: h.cfg.ElectionTimeout, ElectionBackoffMax: h.cfg.ElectionBackoffMax,
+		FetchTimeout: h.cfg.FetchTimeout, RequestTimeout: h.cfg.RequestTimeout, RetryBackoff: h.cfg.RetryBackoff,
 	}
-	if len(out) == 0 {
-		for _, id := range h.cfg.StaticVoters {
-			out = append(out, raft.Voter{Key: raft.ReplicaKey{ID: id}})
-		}
-	}
-	return out
+	h.cfg.RequestTimeout = cfg.WithDefaults().RequestTimeout
+	return cfg
 }
 
 // Subscribe adds a listener; before Run.
@@ -293,12 +229,23 @@ func (h *Host) Bootstrap() []meta.Record { return h.bootstrap }
 
 // Leader is the quorum's leader (-1 if none is known) and the epoch.
 func (h *Host) Leader() (id, epoch int32) {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	return h.leaderID, h.leaderEpoch
+	f := h.following()
+	return f.LeaderID, f.Epoch
 }
 
-// HighWatermark is the end of what is committed.
+// LeaderAddr is Leader and where its controller listens, "host:port", or "".
+func (h *Host) LeaderAddr() (id, epoch int32, addr string) {
+	f := h.following()
+	return f.LeaderID, f.Epoch, h.address(f.Endpoints)
+}
+
+func (h *Host) following() raft.Follow {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return h.leader
+}
+
+// HighWatermark is the end of what is committed and replayed.
 func (h *Host) HighWatermark() int64 {
 	h.mu.Lock()
 	defer h.mu.Unlock()

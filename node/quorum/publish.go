@@ -1,8 +1,6 @@
 package quorum
 
 import (
-	"fmt"
-
 	"seedlog/clock"
 	"seedlog/clock/task"
 	"seedlog/node/meta"
@@ -44,19 +42,20 @@ type dueSnapshot struct {
 
 // offerSnapshot asks for a snapshot once enough was replayed since the last one.
 func (h *Host) offerSnapshot() {
-	if h.cfg.SnapshotBytes <= 0 || h.sinceBytes < h.cfg.SnapshotBytes || h.applied.InTransaction() {
+	r := &h.replayed
+	if h.cfg.SnapshotBytes <= 0 || r.sinceBytes < h.cfg.SnapshotBytes || r.image.InTransaction() {
 		return
 	}
-	h.sinceBytes = 0
+	r.sinceBytes = 0
 	h.mu.Lock()
-	h.snapshot = &dueSnapshot{h.applied, h.lastTime, h.KRaftVersion(), h.voters}
+	h.snapshot = &dueSnapshot{r.image, r.lastTime, r.kraft, r.voters}
 	h.mu.Unlock()
 	h.due.Raise()
 }
 
-// snapshots writes the snapshots that are due, until t's group stops. One that cannot be
+// takeSnapshots writes the snapshots that are due, until t's group stops. One that cannot be
 // written costs nothing but the space of a longer log; the next is tried when it is due.
-func (h *Host) snapshots(t *task.T) {
+func (h *Host) takeSnapshots(t *task.T) {
 	for !t.Stopping() {
 		seen := h.due.Generation()
 		h.mu.Lock()
@@ -87,37 +86,21 @@ func (h *Host) writeSnapshot(t *task.T, id snapshotID, s *dueSnapshot) (bytes in
 	return len(b), checkpoint.Replace(t, h.env.Disk, h.path+"/"+id.name(), b)
 }
 
-// clean removes what the snapshot makes superfluous: first the log below it, then the older
-// snapshots, so that at every moment the log begins at or below the end of one. A new
-// segment begins, so that the next snapshot can remove the present one.
+// clean removes what the snapshot makes superfluous: first the log below the snapshot before
+// it, then the snapshots older than that one, so that at every moment the log begins at or
+// below the end of one, and a member that is a little behind needs none. A new segment
+// begins, so that a later snapshot can remove the present one.
 func (h *Host) clean(t *task.T, id snapshotID) error {
+	older := h.store(id)
 	if err := h.log.Roll(t); err != nil {
 		return err
 	}
-	if _, err := h.log.DeleteRecords(t, id.end); err != nil {
+	if len(older) == 0 {
+		return nil
+	}
+	previous := older[len(older)-1]
+	if _, err := h.log.DeleteRecords(t, previous.end); err != nil {
 		return err
 	}
-	older, err := listOlder(t, h, id)
-	if err != nil {
-		return err
-	}
-	for _, o := range older {
-		if err := checkpoint.Remove(t, h.env.Disk, h.path+"/"+o.name()); err != nil {
-			return fmt.Errorf("removing an old snapshot: %w", err)
-		}
-	}
-	return nil
-}
-
-func listOlder(t *task.T, h *Host, id snapshotID) ([]snapshotID, error) {
-	all, err := listSnapshots(t, h.env.Disk, h.path)
-	if err != nil {
-		return nil, err
-	}
-	for i, s := range all {
-		if s.end >= id.end {
-			return all[:i], nil
-		}
-	}
-	return all, nil
+	return h.removeSnapshots(t, older[:len(older)-1])
 }

@@ -2,36 +2,61 @@ package quorum
 
 import "seedlog/node/raft"
 
-// raftLog is the metadata log as the core sees it.
-type raftLog struct {
-	log      Log
-	snapshot *raft.SnapshotID // the newest one; 0-0 is that of formatting
-}
+// raftLog is the metadata log as the core sees it. All of it is in memory.
+type raftLog struct{ h *Host }
 
 // Start implements raft.Log.
-func (l raftLog) Start() int64 { return l.log.LogStartOffset() }
+func (l raftLog) Start() int64 { return l.h.log.LogStartOffset() }
 
 // End implements raft.Log.
 func (l raftLog) End() (offset int64, epoch int32) {
-	offset, epoch = l.log.LogEndOffset(), l.log.LatestEpoch()
+	offset, epoch = l.h.log.LogEndOffset(), l.h.log.LatestEpoch()
 	if epoch < 0 {
-		epoch = l.snapshot.Epoch
+		_, epoch = l.before()
 	}
 	return offset, epoch
 }
 
 // EpochEnd implements raft.Log.
 func (l raftLog) EpochEnd(epoch int32) (raft.EpochEnd, bool) {
-	if e, end := l.log.EndOffsetForEpoch(epoch); e >= 0 {
-		return raft.EpochEnd{Epoch: e, EndOffset: end}, true
+	entries := l.h.log.Epochs()
+	end := l.h.log.LogEndOffset()
+	for i := len(entries) - 1; i >= 0; i-- {
+		if entries[i].Epoch <= epoch {
+			return raft.EpochEnd{Epoch: entries[i].Epoch, EndOffset: end}, true
+		}
+		end = entries[i].Start
 	}
-	if s := *l.snapshot; s.EndOffset > 0 && s.EndOffset == l.log.LogStartOffset() && epoch >= s.Epoch {
-		return raft.EpochEnd{Epoch: s.Epoch, EndOffset: s.EndOffset}, true
+	if start, before := l.before(); start > 0 && epoch >= before {
+		return raft.EpochEnd{Epoch: before, EndOffset: start}, true
 	}
 	return raft.EpochEnd{}, false
 }
 
+// before is the log start and the epoch of the record before it, which the snapshot knows
+// that the log begins after; (0, 0) for a log from the beginning.
+func (l raftLog) before() (start int64, epoch int32) {
+	start = l.h.log.LogStartOffset()
+	for _, s := range l.h.storedSnapshots() {
+		if s.end == start {
+			return s.end, s.epoch
+		}
+	}
+	return 0, 0
+}
+
 // Snapshot implements raft.Log.
 func (l raftLog) Snapshot() (raft.SnapshotID, bool) {
-	return *l.snapshot, l.snapshot.EndOffset > 0
+	stored := l.h.storedSnapshots()
+	if n := len(stored); n > 0 && stored[n-1].end > 0 {
+		return raft.SnapshotID{EndOffset: stored[n-1].end, Epoch: stored[n-1].epoch}, true
+	}
+	return raft.SnapshotID{}, false
+}
+
+// storedSnapshots are those on disk, oldest first; the list is never changed.
+func (h *Host) storedSnapshots() []snapshotID {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return h.stored
 }

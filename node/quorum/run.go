@@ -1,243 +1,253 @@
 package quorum
 
 import (
-	"fmt"
-
-	"seedlog/clock"
 	"seedlog/clock/task"
-	"seedlog/node/meta"
 	"seedlog/node/raft"
-	"seedlog/storage"
-	"seedlog/storage/record"
 )
 
-// appendOp is one batch on its way into the log.
-type appendOp struct {
-	epoch int32
-	base  int64
-	batch []byte
-}
-
-// writeMax is how much is appended before it is synced.
-const writeMax = 4 << 20
-
-// Append queues records, as one batch, at offset base in the term of epoch and returns the
-// last offset. Without waiting for the disk: WaitCommitted does. The caller is the only
-// appender of its term and knows base: another one is ErrNotLeader.
-func (h *Host) Append(unixMilli int64, epoch int32, base int64, records []meta.Record) (last int64, err error) {
-	opts := record.NewOptions(base)
-	opts.LeaderEpoch = epoch
-	b := record.NewBuilder(opts, nil)
-	for _, r := range records {
-		b.Append(record.Record{Timestamp: unixMilli, Value: meta.AppendRecord(nil, r)})
-	}
-	batch, err := b.Build(nil)
-	if err != nil {
-		return 0, err
-	}
-	last = base + int64(len(records)) - 1
-	h.mu.Lock()
-	switch {
-	case h.err != nil:
-		err = h.err
-	case h.term == nil || h.term.Epoch != epoch || h.pendingNext != base:
-		err = fmt.Errorf("%w: append at %d in epoch %d", ErrNotLeader, base, epoch)
-	default:
-		h.pending = append(h.pending, appendOp{epoch, base, batch})
-		h.pendingNext = last + 1
-	}
-	h.mu.Unlock()
-	if err != nil {
-		return 0, err
-	}
-	h.work.Raise()
-	return last, nil
-}
-
-// Run takes part in the quorum: it elects, appends, commits, publishes, takes snapshots. It
-// returns nil when t's group stops, or what ended it: a metadata directory that failed.
-// Its other tasks run in t's group.
+// Run takes part in the quorum: it votes, leads or follows, appends, commits, publishes,
+// takes snapshots. It returns nil when t's group stops, or what ended it: a metadata
+// directory that failed. Its other tasks run in t's group.
 func (h *Host) Run(t *task.T) error {
 	t.Go("metadata-publisher", h.publish)
-	t.Go("metadata-snapshotter", h.snapshots)
-	err := h.act(t, h.step(t, raft.Start{}))
-	for err == nil {
-		ops := h.take(t)
-		if ops == nil {
-			h.end(t, nil)
-			return nil
-		}
-		err = h.write(t, ops)
+	t.Go("metadata-snapshotter", h.takeSnapshots)
+	t.Go("metadata-installer", h.installs)
+	h.know()
+	// What a killed process left may be in the page cache alone, and the first Fetch of a
+	// follower says that it is durable.
+	err := h.log.SyncTo(t, h.log.LogEndOffset())
+	if err == nil {
+		err = h.step(t, raft.Start{})
+	}
+	for err == nil && !t.Stopping() {
+		err = h.turn(t)
 	}
 	h.end(t, err)
 	return err
 }
 
-// end resigns: nobody waits for this node any longer.
-func (h *Host) end(t *task.T, err error) {
-	h.step(t, raft.Failed{})
-	h.mu.Lock()
-	h.term, h.pending, h.err = nil, nil, err
-	if h.leaderID == h.cfg.NodeID {
-		h.leaderID = raft.None
-	}
-	h.mu.Unlock()
-	h.committed.Raise()
-	if err != nil {
-		h.emit(Failed{err})
-	}
-}
-
-// take waits for something to append. Nil means stop.
-func (h *Host) take(t *task.T) []appendOp {
-	for {
-		seen := h.work.Generation()
-		if t.Stopping() {
-			return nil
-		}
-		h.mu.Lock()
-		ops := h.pending
-		h.pending = nil
-		h.mu.Unlock()
-		if len(ops) > 0 {
-			return ops
-		}
-		h.work.Wait(t, seen, clock.Never)
-	}
-}
-
-// write appends what is queued, syncs it with one sync, and commits it.
-func (h *Host) write(t *task.T, ops []appendOp) error {
-	for len(ops) > 0 {
-		epoch, next := ops[0].epoch, ops[0].base
-		var batches []byte
-		for len(ops) > 0 && (len(batches) == 0 || len(batches)+len(ops[0].batch) <= writeMax) {
-			batches = append(batches, ops[0].batch...)
-			ops = ops[1:]
-		}
-		if err := h.append(t, epoch, next, batches); err != nil {
+// turn does what there is to do, or waits for something.
+func (h *Host) turn(t *task.T) error {
+	seen := h.work.Generation()
+	in, ops := h.take()
+	for _, m := range in {
+		if err := h.receive(t, m); err != nil {
 			return err
 		}
 	}
-	end := h.log.LogEndOffset()
-	if err := h.log.SyncTo(t, end); err != nil {
-		return err
+	if len(ops) > 0 {
+		// What came in may have ended the leadership that these belong to.
+		if ops[0].epoch == h.core.Epoch() && h.leads() {
+			if err := h.write(t, ops); err != nil {
+				return err
+			}
+		}
+		if err := h.settle(t); err != nil {
+			return err
+		}
 	}
-	return h.act(t, h.step(t, raft.Synced{End: end}))
+	if t.Now() >= h.core.NextDeadline() {
+		if err := h.step(t, raft.Tick{}); err != nil {
+			return err
+		}
+	}
+	if h.behind() {
+		return h.replayMore(t)
+	}
+	if len(in) == 0 && len(ops) == 0 {
+		h.work.Wait(t, seen, h.core.NextDeadline())
+	}
+	return nil
 }
 
-func (h *Host) append(t *task.T, epoch int32, base int64, batches []byte) error {
-	if end := h.log.LogEndOffset(); end != base {
-		panic(fmt.Sprintf("quorum: batch for offset %d and the log ends at %d", base, end))
+// take takes what came in and what is to be appended.
+func (h *Host) take() ([]inbound, []appendOp) {
+	h.mu.Lock()
+	in, ops := h.inbox, h.pending
+	h.inbox, h.pending = nil, nil
+	h.mu.Unlock()
+	if len(in) >= inboxMax {
+		h.room.Raise()
 	}
-	_, err := h.log.Append(t, epoch, batches, storage.RaftLeader)
+	return in, ops
+}
+
+// receive steps one message.
+func (h *Host) receive(t *task.T, in inbound) error {
+	switch {
+	case in.call != nil:
+		h.lastCall++
+		h.calls[h.lastCall] = in.call
+		return h.step(t, raft.Request{ID: h.lastCall, Body: in.call.body})
+	case in.look != nil:
+		in.look.see(h.core)
+		in.look.ok = true
+		in.look.done.Set()
+		return nil
+	case in.install != nil:
+		if err := h.installed(t, in.install); err != nil {
+			return err
+		}
+		return h.settle(t)
+	}
+	h.fetched = in.records
+	err := h.step(t, in.event)
+	h.fetched = nil
 	return err
 }
 
-func (h *Host) step(t *task.T, e raft.Event) raft.Effects {
-	return h.core.Step(e, t.Now(), h.env.Rand)
+// step steps an event and everything that follows from it.
+func (h *Host) step(t *task.T, e raft.Event) error {
+	h.todo = append(h.todo, e)
+	return h.settle(t)
 }
 
-// act carries out what the core asks for.
-func (h *Host) act(t *task.T, e raft.Effects) error {
+// settle steps what the effects carried out brought about, until nothing is left.
+func (h *Host) settle(t *task.T) error {
+	for len(h.todo) > 0 {
+		e := h.todo[0]
+		h.todo = h.todo[1:]
+		effects := h.core.Step(e, t.Now(), h.env.Rand)
+		if err := h.carryOut(t, &effects); err != nil {
+			return err
+		}
+		switch e.(type) {
+		case raft.VotersChanged, raft.SnapshotInstalled:
+			h.know()
+		}
+	}
+	h.todo = nil
+	return nil
+}
+
+// carryOut does what the core asks for, in its order: nothing is said before it is durable.
+func (h *Host) carryOut(t *task.T, e *raft.Effects) error {
 	if e.Persist != nil {
 		if err := h.writeElection(t, *e.Persist); err != nil {
 			return err
 		}
 	}
-	if e.Begin != nil {
-		return h.begin(t, e.Begin)
+	if e.Resigned {
+		h.resigned()
+	}
+	if err := h.carryOutLog(t, e); err != nil {
+		return err
 	}
 	if e.HighWatermark >= 0 {
-		return h.commit(t, e.HighWatermark)
+		h.commit(e.HighWatermark)
+	}
+	for _, a := range e.Answers {
+		if err := h.answer(t, a); err != nil {
+			return err
+		}
+	}
+	for i := range e.Sends {
+		h.send(t, &e.Sends[i])
+	}
+	if e.Fetch != nil {
+		h.fetch(t, e.Fetch)
+	}
+	for _, n := range e.Notes {
+		h.note(n)
 	}
 	return nil
 }
 
-// begin starts a leadership: the first record of an epoch names its leader. The first
-// leader of a cluster also writes the voters, which only its checkpoint has, into the log.
-func (h *Host) begin(t *task.T, b *raft.Begin) error {
-	// Version 0 of the record is what every reader of kraft.version 0 and 1 expects.
-	change := record.LeaderChangeValue{LeaderID: h.cfg.NodeID}
-	for _, v := range b.Voters {
-		change.Voters = append(change.Voters, record.LeaderChangeVoter{ID: v.ID})
-	}
-	for _, v := range b.Granting {
-		change.GrantingVoters = append(change.GrantingVoters, record.LeaderChangeVoter{ID: v.ID})
-	}
-	values := []record.ControlValue{change}
-	base := h.log.LogEndOffset()
-	if h.KRaftVersion() > 0 && base == 0 {
-		values = append(values, record.KRaftVersionValue{KRaftVersion: h.KRaftVersion()}, record.VotersValue{Voters: h.voters})
-	}
-	batch, err := record.AppendControlBatch(nil, base, b.Epoch, t.UnixMilli(), values...)
-	if err != nil {
-		return err
-	}
-	h.mu.Lock()
-	h.leaderID, h.leaderEpoch = h.cfg.NodeID, b.Epoch
-	h.mu.Unlock()
-	h.emit(LeaderElected{NodeID: h.cfg.NodeID, Epoch: b.Epoch, Offset: base})
-	return h.write(t, []appendOp{{b.Epoch, base, batch}})
-}
-
-// commit replays what is committed now and shows it to everybody. With the first of the
-// leader's own epoch its term begins.
-func (h *Host) commit(t *task.T, hw int64) error {
-	h.log.SetHighWatermark(hw)
-	deltas, err := h.replay(t, hw)
-	if err != nil {
-		return err
-	}
-	if h.image.Load().Offset < 0 { // nobody has seen anything yet
-		if err := h.applied.CheckServed(); err != nil {
+// carryOutLog is the part of the effects that changes the log or who leads it.
+func (h *Host) carryOutLog(t *task.T, e *raft.Effects) error {
+	if e.Truncate != nil {
+		if err := h.truncate(t, *e.Truncate); err != nil {
 			return err
 		}
-		deltas = []*meta.Delta{h.applied.Full()}
+		h.know()
 	}
-	h.image.Store(h.applied)
+	if e.Append {
+		if err := h.appendFetched(t); err != nil {
+			return err
+		}
+	}
+	if e.CancelInstall {
+		h.want(nil)
+	}
+	if e.Install != nil {
+		h.want(e.Install)
+	}
+	if e.Follow != nil {
+		h.follow(*e.Follow)
+	}
+	if e.Begin != nil {
+		if err := h.begin(t, e.Begin); err != nil {
+			return err
+		}
+	}
+	if e.Change != nil {
+		return h.change(t, e.Change)
+	}
+	return nil
+}
+
+// resigned ends the term: whoever waits for a commit in it is told so, and what was not
+// appended never is.
+func (h *Host) resigned() {
+	h.begun = nil
 	h.mu.Lock()
-	h.committedTo = hw
-	h.deltas = append(h.deltas, deltas...)
-	if h.term == nil || h.term.Epoch != h.core.Epoch() {
-		h.term = &Term{Epoch: h.core.Epoch(), Image: h.applied, NextOffset: hw}
-		h.pendingNext = hw
-	}
+	h.term, h.pending = nil, nil
 	h.mu.Unlock()
-	h.changed.Raise()
 	h.committed.Raise()
-	h.offerSnapshot()
-	return nil
+	h.emit(LeaderResigned{NodeID: h.cfg.NodeID, Epoch: h.core.Epoch()})
 }
 
-// replay applies the batches in [next, hw). It is the one way from log to image, for live
-// work and after a restart alike.
-func (h *Host) replay(t *task.T, hw int64) ([]*meta.Delta, error) {
-	var deltas []*meta.Delta
-	var records []meta.Record
-	size := 0
-	flush := func(last int64, epoch int32) error {
-		image, delta, err := h.applied.Apply(records, last, epoch)
-		if err != nil {
-			return err
-		}
-		h.applied, h.next, records, size = image, last+1, nil, 0
-		deltas = append(deltas, delta)
-		return nil
+// follow shows who leads.
+func (h *Host) follow(f raft.Follow) {
+	h.mu.Lock()
+	h.leader = f
+	h.mu.Unlock()
+	if h.env.LeaderMoved != nil {
+		h.env.LeaderMoved()
 	}
-	err := h.readLog(t, h.next, hw, storage.ToHighWatermark, func(head *record.Header, batch []byte) (err error) {
-		h.sinceBytes += int64(len(batch))
-		h.lastTime = head.MaxTimestamp
-		size += len(batch)
-		if head.IsControl() {
-			err = eachControl(batch, h.noteControl)
-		} else {
-			records, err = decodeRecords(records, batch)
-		}
-		if err == nil && (size >= readMax || head.NextOffset() >= hw) {
-			err = flush(head.LastOffset(), head.LeaderEpoch)
-		}
-		return err
-	})
-	return deltas, err
 }
+
+// know shows who the voters are.
+func (h *Host) know() {
+	voters := h.core.Voters()
+	h.mu.Lock()
+	h.known = voters
+	h.mu.Unlock()
+}
+
+// end resigns: nobody waits for this node any longer.
+func (h *Host) end(t *task.T, err error) {
+	h.core.Step(raft.Failed{}, t.Now(), h.env.Rand)
+	h.mu.Lock()
+	h.term, h.pending, h.err, h.over = nil, nil, err, true
+	if h.leader.LeaderID == h.cfg.NodeID {
+		h.leader.LeaderID, h.leader.Endpoints = raft.None, nil
+	}
+	in := h.inbox
+	h.inbox = nil
+	h.mu.Unlock()
+	h.committed.Raise()
+	h.room.Raise()
+	for _, m := range in {
+		switch {
+		case m.call != nil:
+			m.call.done.Set()
+		case m.look != nil:
+			m.look.done.Set()
+		}
+	}
+	for _, c := range h.calls { //order: each only wakes its own task, which is told the same
+		c.done.Set()
+	}
+	h.closeLines()
+	if h.env.LeaderMoved != nil {
+		h.env.LeaderMoved()
+	}
+	if err != nil {
+		h.emit(Failed{err})
+	}
+}
+
+// Resign has this node hand over the leadership, if it leads, and stand for no election any
+// more: the node shuts down. It returns without waiting for a new leader.
+func (h *Host) Resign(t *task.T) { h.post(inbound{event: raft.Resign{}}) }

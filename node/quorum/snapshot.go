@@ -156,7 +156,7 @@ func (p *snapshotParser) batch(h *record.Header, batch []byte) error {
 	return err
 }
 
-func (p *snapshotParser) control(v record.ControlValue) error {
+func (p *snapshotParser) control(_ int64, v record.ControlValue) error {
 	if _, is := v.(record.SnapshotHeaderValue); is == p.header {
 		return fmt.Errorf("%s where the header is expected once and first", v.ControlType())
 	}
@@ -174,8 +174,8 @@ func (p *snapshotParser) control(v record.ControlValue) error {
 	return nil
 }
 
-// eachControl visits the control records of a batch that this build knows.
-func eachControl(batch []byte, visit func(record.ControlValue) error) error {
+// eachControl visits the control records of a batch that this build knows, with their offsets.
+func eachControl(batch []byte, visit func(offset int64, v record.ControlValue) error) error {
 	it := record.NewRecords(batch, nil, inflatedMaxBytes)
 	defer it.Close()
 	for it.Next() {
@@ -189,7 +189,7 @@ func eachControl(batch []byte, visit func(record.ControlValue) error) error {
 		}
 		v, err := record.ParseControlValue(typ, r.Value)
 		if err == nil {
-			err = visit(v)
+			err = visit(r.Offset, v)
 		}
 		if err != nil {
 			return err

@@ -1,0 +1,188 @@
+package quorum
+
+import (
+	"fmt"
+
+	"seedlog/clock/task"
+	"seedlog/node/meta"
+	"seedlog/node/raft"
+	"seedlog/storage"
+	"seedlog/storage/record"
+)
+
+// level is a level of kraft.version and the offset from which on the log has it.
+type level struct {
+	offset  int64
+	version int16
+}
+
+// load reads the newest snapshot, and the voters that it and the log after it name.
+func (h *Host) load(t *task.T) ([]raft.VoterSet, error) {
+	var err error
+	if h.stored, err = listSnapshots(t, h.env.Disk, h.path); err != nil {
+		return nil, err
+	}
+	var sets []raft.VoterSet
+	if n := len(h.stored); n > 0 {
+		if sets, err = h.loadSnapshot(t, h.stored[n-1]); err != nil {
+			return nil, err
+		}
+	}
+	if err := h.joinLog(t); err != nil {
+		return nil, err
+	}
+	if h.bootstrap, err = readBootstrap(t, h.env.Disk, parentOf(h.path)); err != nil {
+		return nil, err
+	}
+	h.replayed.to, h.committedTo = h.replayed.next, h.replayed.next
+	return h.scanVoters(t, sets)
+}
+
+// joinLog lets the log begin anew where the snapshot ends, if it does not contain what the
+// snapshot does: it lost its end, or power failed after the leader's snapshot was here and
+// before the log was cut that it replaces.
+func (h *Host) joinLog(t *task.T) error {
+	start, end, next := h.log.LogStartOffset(), h.log.LogEndOffset(), h.replayed.next
+	if start > next {
+		return fmt.Errorf("%w: %s begins at offset %d and the newest snapshot ends at %d", ErrLost, h.path, start, next)
+	}
+	if end < next || start < next && h.log.EpochAt(next-1) != h.replayed.image.Epoch {
+		return h.log.TruncateFullyAt(t, next)
+	}
+	return nil
+}
+
+func (h *Host) loadSnapshot(t *task.T, id snapshotID) ([]raft.VoterSet, error) {
+	path := h.path + "/" + id.name()
+	s, err := readSnapshot(t, h.env.Disk, path)
+	if err != nil {
+		return nil, err
+	}
+	image, err := s.image(id)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", path, err)
+	}
+	if s.KRaftVersion > meta.KRaftVersion {
+		return nil, tooNew(s.KRaftVersion)
+	}
+	h.adopt(id, s, image)
+	if s.Voters == nil {
+		return nil, nil
+	}
+	return []raft.VoterSet{{Offset: id.end - 1, Voters: raftVoters(s.Voters)}}, nil
+}
+
+// adopt makes a snapshot what is replayed.
+func (h *Host) adopt(id snapshotID, s *Snapshot, image *meta.Image) {
+	r := &h.replayed
+	r.image, r.next, r.lastTime, r.sinceBytes = image, id.end, s.LastContainedLogTimestamp, 0
+	r.voters, r.kraft = s.Voters, s.KRaftVersion
+	h.levels = []level{{id.end - 1, s.KRaftVersion}}
+	h.kraft.Store(int64(s.KRaftVersion))
+}
+
+// image is what the snapshot contains.
+func (s *Snapshot) image(id snapshotID) (*meta.Image, error) {
+	image, _, err := meta.Empty().Apply(s.Records, id.end-1, id.epoch)
+	if err != nil {
+		return nil, err
+	}
+	if image.InTransaction() {
+		return nil, fmt.Errorf("%w: it ends within a metadata transaction", ErrSnapshot)
+	}
+	return image, nil
+}
+
+// scanVoters reads the log above the snapshot for voters: they count from the moment that
+// they are in the log, committed or not (KIP-853).
+func (h *Host) scanVoters(t *task.T, sets []raft.VoterSet) ([]raft.VoterSet, error) {
+	err := h.readLog(t, h.replayed.next, h.log.LogEndOffset(), storage.ToLogEnd, func(head *record.Header, batch []byte) error {
+		if !head.IsControl() {
+			return nil
+		}
+		return eachControl(batch, func(offset int64, v record.ControlValue) error {
+			switch v := v.(type) {
+			case record.KRaftVersionValue:
+				return h.noteLevel(offset, v.KRaftVersion)
+			case record.VotersValue:
+				sets = append(sets, raft.VoterSet{Offset: offset, Voters: raftVoters(v.Voters)})
+			}
+			return nil
+		})
+	})
+	if len(sets) == 0 && len(h.cfg.StaticVoters) > 0 {
+		sets = []raft.VoterSet{{Offset: -1, Voters: h.cfg.StaticVoters}}
+	}
+	return sets, err
+}
+
+func tooNew(version int16) error {
+	return fmt.Errorf("kraft.version is finalized at %d; this version serves up to %d", version, meta.KRaftVersion)
+}
+
+// noteLevel notes the level of kraft.version that the log has from offset on.
+func (h *Host) noteLevel(offset int64, version int16) error {
+	if version > meta.KRaftVersion {
+		return tooNew(version)
+	}
+	h.levels = append(h.levels, level{offset, version})
+	h.kraft.Store(int64(version))
+	return nil
+}
+
+// forgetLevels undoes what was noted from offset on.
+func (h *Host) forgetLevels(offset int64) {
+	n := len(h.levels)
+	for n > 0 && h.levels[n-1].offset >= offset {
+		n--
+	}
+	h.levels = h.levels[:n]
+	version := int16(0)
+	if n > 0 {
+		version = h.levels[n-1].version
+	}
+	h.kraft.Store(int64(version))
+}
+
+// readMax is how much of the log is read at once.
+const readMax = 1 << 20
+
+// readLog visits the batches in [from, to).
+func (h *Host) readLog(t *task.T, from, to int64, bound storage.Bound, visit func(*record.Header, []byte) error) error {
+	for from < to {
+		next, err := h.readSome(t, from, to, bound, visit)
+		if err != nil {
+			return err
+		}
+		from = next
+	}
+	return nil
+}
+
+// readSome visits the first batches in [from, to), about readMax bytes of them, and returns
+// where they end.
+func (h *Host) readSome(t *task.T, from, to int64, bound storage.Bound, visit func(*record.Header, []byte) error) (int64, error) {
+	b, err := h.log.ReadInto(t, from, readMax, bound, true, h.buf)
+	if err != nil {
+		return from, err
+	}
+	h.buf = b
+	it := record.NewBatches(b)
+	begin := from
+	for from < to && it.Next() {
+		if err := record.CheckCRC(it.Bytes()); err != nil {
+			return from, fmt.Errorf("%s: %w", h.path, err)
+		}
+		if err := visit(it.Header(), it.Bytes()); err != nil {
+			return from, fmt.Errorf("%s: batch at offset %d: %w", h.path, it.Header().BaseOffset, err)
+		}
+		from = it.Header().NextOffset()
+	}
+	if it.Err() != nil {
+		return from, fmt.Errorf("%s: %w", h.path, it.Err())
+	}
+	if from == begin {
+		return from, fmt.Errorf("%w: %s has nothing at offset %d, and should up to %d", ErrLost, h.path, from, to)
+	}
+	return from, nil
+}

@@ -1,0 +1,87 @@
+package quorum
+
+import (
+	"strconv"
+	"strings"
+
+	"seedlog/node/raft"
+	"seedlog/storage/record"
+)
+
+// raftVoters are the voters of a log or snapshot as the core knows them; nil for nil.
+func raftVoters(voters []record.Voter) []raft.Voter {
+	if voters == nil {
+		return nil
+	}
+	out := make([]raft.Voter, 0, len(voters))
+	for _, v := range voters {
+		r := raft.Voter{Key: raft.ReplicaKey{ID: v.ID, Directory: v.DirectoryID}, MinKRaftVersion: v.MinKRaftVersion, MaxKRaftVersion: v.MaxKRaftVersion}
+		for _, e := range v.Endpoints {
+			r.Endpoints = append(r.Endpoints, raft.Endpoint{Name: e.Name, Host: e.Host, Port: e.Port})
+		}
+		out = append(out, r)
+	}
+	return out
+}
+
+// recordVoters is the inverse of raftVoters.
+func recordVoters(voters []raft.Voter) []record.Voter {
+	out := make([]record.Voter, 0, len(voters))
+	for _, v := range voters {
+		r := record.Voter{ID: v.Key.ID, DirectoryID: v.Key.Directory, MinKRaftVersion: v.MinKRaftVersion, MaxKRaftVersion: v.MaxKRaftVersion}
+		for _, e := range v.Endpoints {
+			r.Endpoints = append(r.Endpoints, record.VoterEndpoint{Name: e.Name, Host: e.Host, Port: e.Port})
+		}
+		out = append(out, r)
+	}
+	return out
+}
+
+// address is where to dial for the endpoints of a member: the one of this quorum's listener,
+// or else the first; "" if there is none.
+func (h *Host) address(endpoints []raft.Endpoint) string {
+	if len(endpoints) == 0 {
+		return ""
+	}
+	at := endpoints[0]
+	for _, e := range endpoints {
+		if e.Name == h.cfg.Listener {
+			at = e
+			break
+		}
+	}
+	return hostPort(at.Host, at.Port)
+}
+
+func hostPort(host string, port uint16) string {
+	if strings.Contains(host, ":") && !strings.HasPrefix(host, "[") {
+		host = "[" + host + "]"
+	}
+	return host + ":" + strconv.Itoa(int(port))
+}
+
+// anyAddress is one of those whom a node asks that knows no leader, another one each time.
+func (h *Host) anyAddress() string {
+	servers := h.cfg.Bootstrap
+	if len(servers) == 0 {
+		for _, v := range h.cfg.StaticVoters {
+			if v.Key.ID != h.cfg.NodeID {
+				servers = append(servers, h.address(v.Endpoints))
+			}
+		}
+	}
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if len(servers) == 0 {
+		for _, v := range h.known {
+			if v.Key.ID != h.cfg.NodeID {
+				servers = append(servers, h.address(v.Endpoints))
+			}
+		}
+	}
+	if len(servers) == 0 {
+		return ""
+	}
+	h.asked++
+	return servers[h.asked%len(servers)]
+}
