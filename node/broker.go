@@ -3,99 +3,224 @@ package node
 import (
 	"errors"
 	"fmt"
-	"strconv"
-	"strings"
+	"slices"
 	"time"
 
 	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kmsg"
 
+	"seedlog/clock"
 	"seedlog/clock/task"
-	"seedlog/node/config"
 	"seedlog/node/meta"
 )
 
 // errStopped: the node was asked to stop while it started.
 var errStopped = errors.New("stopped while starting")
 
-// Registering pauses after a refusal, longer each time.
+// ErrRefused: the controller does not let this broker into the cluster. The text says why.
+var ErrRefused = errors.New("the controller refuses this broker")
+
+// Pauses between attempts and reports.
 const (
-	registerRetryMin = 2 * time.Millisecond
-	registerRetryMax = 200 * time.Millisecond
+	retryMin = 2 * time.Millisecond // while registering, longer each time
+	retryMax = 200 * time.Millisecond
+	soon     = 10 * time.Millisecond // until the controller has done what the broker waits for
+	shortly  = 50 * time.Millisecond
 )
 
-// broker keeps this node's broker registered and unfenced with the controller.
+// leaveMax bounds a controlled shutdown, after which the broker stops all the same.
+const leaveMax = time.Minute
+
+// broker keeps this node's broker registered with the active controller, reports to it, and
+// asks it to move leadership away before the broker stops:
+//
+//	register --> report, wants to be fenced --> report --> report, wants to shut down --> stop
+//	             until the partitions are loaded
+//
+// It is one task. The others tell it what they want and see what became true.
 type broker struct {
 	l           *life
 	incarnation meta.UUID
-	epoch       task.Int64
+	epoch       task.Int64  // of the registration; -1 before
+	due         task.Signal // a report is due now
+
+	// What became true; node.moved is raised after each.
+	registered task.Event
+	unfenced   task.Event // for the first time
+	released   task.Event // the controller lets the broker stop
+
+	mu       task.Mutex    // guards what follows
+	ready    bool          // the partitions are loaded
+	leaving  bool          // it wants to stop
+	answered clock.Instant // when the controller answered last
 }
 
 func newBroker(l *life) *broker {
 	b := &broker{l: l}
 	l.h.Entropy(b.incarnation[:])
 	b.epoch.Store(-1)
+	b.mu.Init(l.h.RT, "node.broker")
+	b.due.Init(l.h.RT, "node.broker.due")
+	for _, e := range []*task.Event{&b.registered, &b.unfenced, &b.released} {
+		e.Init(l.h.RT, "node.broker.event")
+	}
+	for _, d := range l.dirs {
+		// With the metadata's directory the node is about to end, or a full disk is being made
+		// room on: what the report makes the controller write waits for the next one.
+		if d.data && !d.metadata {
+			d.OnOffline(func(error) { b.due.Raise() })
+		}
+	}
 	return b
 }
 
-// register registers the broker and has it unfenced. It goes on until that works, the node
-// stops, or the controller refuses for good.
+// becomeReady lets the controller unfence the broker.
+func (b *broker) becomeReady() {
+	b.mu.Lock()
+	b.ready = true
+	b.mu.Unlock()
+	b.due.Raise()
+}
+
+// metadataChanged has the broker report at once when the metadata shows it unregistered or
+// fenced: it need not be so for longer than a report takes.
+func (b *broker) metadataChanged(d *meta.Delta) {
+	if !slices.Contains(d.Brokers, b.l.cfg.NodeID) || !b.unfenced.IsSet() {
+		return
+	}
+	own := d.To.Broker(b.l.cfg.NodeID)
+	if own == nil || own.Fenced || own.Epoch != b.epoch.Load() {
+		b.due.Raise()
+	}
+}
+
+// leave asks the controller to move leadership away and waits until it has, or until it
+// does not answer for as long as another controller would take to be elected.
+func (b *broker) leave(t *task.T) {
+	if !b.unfenced.IsSet() {
+		return
+	}
+	began := t.Now()
+	b.mu.Lock()
+	b.leaving, b.answered = true, began
+	b.mu.Unlock()
+	b.due.Raise()
+	cfg := b.l.cfg
+	silence := time.Duration(cfg.ControllerFetchTimeoutMs+2*cfg.ControllerElectionTimeoutMs) * time.Millisecond
+	for {
+		b.mu.Lock()
+		until := min(began.Add(leaveMax), b.answered.Add(silence))
+		b.mu.Unlock()
+		took := int64(time.Duration(t.Now()-began) / time.Millisecond)
+		switch {
+		case b.released.IsSet():
+			b.l.n.event("leadership moved", took, "")
+			return
+		case t.Now() >= until:
+			b.l.n.event("leadership not moved", took, "the controller does not answer or does not let go")
+			return
+		}
+		b.released.Wait(t, until)
+	}
+}
+
+// run registers the broker and reports until t's group stops.
+func (b *broker) run(t *task.T) {
+	if err := b.register(t); err != nil {
+		b.end(t, err)
+		return
+	}
+	b.registered.Set()
+	b.l.n.moved.Raise()
+	failures := 0
+	for {
+		seen := b.due.Generation()
+		pause, err := b.report(t)
+		switch {
+		case err == nil:
+			failures = 0
+		case errors.Is(err, errGone):
+			if err := b.register(t); err != nil {
+				b.end(t, err)
+				return
+			}
+			continue
+		default:
+			// The next report is soon: the session outlives several, and a new controller waits
+			// for one.
+			pause = min(retryMax, soon<<min(failures, 5))
+			failures++
+		}
+		if b.due.Wait(t, seen, t.Now().Add(pause)) == task.Stopping {
+			return
+		}
+	}
+}
+
+// end ends the node because of err, unless it stops anyway.
+func (b *broker) end(t *task.T, err error) {
+	if !t.Stopping() {
+		b.l.n.fail(err)
+	}
+}
+
+// errGone: the controller does not know this registration (any more).
+var errGone = errors.New("registration is gone")
+
+// register registers the broker. It goes on until that works or the controller refuses for
+// good. That no controller can be found is not for good: the others may still start.
 func (b *broker) register(t *task.T) error {
 	req := b.registration()
-	if err := b.retry(t, func() (bool, error) { return b.tryRegister(t, req) }); err != nil {
-		return err
+	patience := t.Now().Add(time.Duration(b.l.cfg.InitialRegistrationTimeoutMs) * time.Millisecond)
+	for pause := retryMin; ; pause = min(2*pause, retryMax) {
+		err := b.tryRegister(t, req)
+		switch {
+		case err == nil:
+			return nil
+		case errors.Is(err, ErrRefused) && (!errors.Is(err, kerr.DuplicateBrokerRegistration) || t.Now() >= patience):
+			return err
+		case !t.Sleep(t.Now().Add(pause)):
+			return errStopped
+		}
 	}
-	return b.retry(t, func() (bool, error) {
-		fenced, err := b.heartbeat(t)
-		return err == nil && !fenced, nil
-	})
 }
 
-// tryRegister registers once. The controller unfences who has seen its own registration, so
-// that is waited for.
-func (b *broker) tryRegister(t *task.T, req *kmsg.BrokerRegistrationRequest) (done bool, err error) {
-	resp, offset, err := b.l.router.Propose(t, req, t.Now().Add(b.sessionTimeout()))
+// tryRegister registers once.
+func (b *broker) tryRegister(t *task.T, req *kmsg.BrokerRegistrationRequest) error {
+	resp, _, err := b.l.routes.lifecycle.Propose(t, req, t.Now().Add(b.patience()))
 	if err != nil {
-		return false, nil
+		return err
 	}
 	r := resp.(*kmsg.BrokerRegistrationResponse)
-	switch err := kerr.ErrorForCode(r.ErrorCode); {
-	case err == nil:
-	case kerr.IsRetriable(err), err == kerr.DuplicateBrokerRegistration:
-		return false, nil
-	default:
-		return false, fmt.Errorf("the controller refuses broker %d: %w", b.l.cfg.NodeID, err)
+	if err := kerr.ErrorForCode(r.ErrorCode); kerr.IsRetriable(err) {
+		return err
+	} else if err != nil {
+		return b.refused(err)
 	}
 	b.epoch.Store(r.BrokerEpoch)
-	b.l.quorum.WaitPublished(t, offset, t.Now().Add(b.sessionTimeout()))
-	return true, nil
+	return nil
 }
 
-// retry calls try until it is done or fails.
-func (b *broker) retry(t *task.T, try func() (bool, error)) error {
-	for pause := registerRetryMin; ; pause = min(2*pause, registerRetryMax) {
-		if done, err := try(); done || err != nil {
-			return err
-		}
-		if err := b.pause(t, pause); err != nil {
-			return err
-		}
+// refused says in one line why the broker cannot be part of the cluster.
+func (b *broker) refused(err error) error {
+	why := ""
+	switch err {
+	case kerr.DuplicateBrokerRegistration:
+		why = "another process is registered as this broker and runs: give each node a node.id of its own"
+	case kerr.InconsistentClusterID:
+		why = fmt.Sprintf("the directories of this node belong to cluster %s, and the controller is of another", b.l.identity.ClusterID)
+	case kerr.InvalidRegistration:
+		why = "a log directory of this node is registered by another broker, or none can be: was a directory copied?"
+	case kerr.UnsupportedVersion:
+		why = "a feature is finalized at a level that this version does not serve"
 	}
+	return fmt.Errorf("%w: broker %d: %w: %s", ErrRefused, b.l.cfg.NodeID, err, why)
 }
 
-// pause waits a little; it returns an error if the node is to stop.
-func (b *broker) pause(t *task.T, d time.Duration) error {
-	if r := b.l.n.stop.Wait(t, t.Now().Add(d)); r == task.TimedOut {
-		return nil
-	}
-	if err := b.l.n.failure(); err != nil {
-		return err
-	}
-	return errStopped
-}
-
-func (b *broker) sessionTimeout() time.Duration {
-	return time.Duration(b.l.cfg.BrokerSessionTimeoutMs) * time.Millisecond
+// patience is how long one attempt to reach the controller takes at most: half a session, so
+// that there is time for another.
+func (b *broker) patience() time.Duration {
+	return time.Duration(b.l.cfg.BrokerSessionTimeoutMs) * time.Millisecond / 2
 }
 
 func (b *broker) registration() *kmsg.BrokerRegistrationRequest {
@@ -103,7 +228,7 @@ func (b *broker) registration() *kmsg.BrokerRegistrationRequest {
 	req := kmsg.NewPtrBrokerRegistrationRequest()
 	req.Version = 4
 	req.BrokerID, req.ClusterID, req.IncarnationID = l.cfg.NodeID, l.identity.ClusterID, b.incarnation
-	for _, a := range l.advertised() {
+	for _, a := range l.advertised(l.cfg.AdvertisedBrokers()) {
 		e := kmsg.NewBrokerRegistrationRequestListener()
 		e.Name, e.Host, e.Port = a.Name, a.Host, uint16(a.Port)
 		req.Listeners = append(req.Listeners, e)
@@ -116,85 +241,100 @@ func (b *broker) registration() *kmsg.BrokerRegistrationRequest {
 	if l.cfg.Rack != "" {
 		req.Rack = &l.cfg.Rack
 	}
-	previous := int64(-1)
-	for i, d := range l.dirs {
-		if !d.data {
-			continue
-		}
-		req.LogDirs = append(req.LogDirs, d.id)
-		// Only if all directories were cleanly stopped, and by the same life, was the broker.
-		if e := d.PreviousBrokerEpoch(); i == 0 || e == previous {
-			previous = e
-		} else {
-			previous = -1
+	for _, d := range l.dirs {
+		if d.data {
+			req.LogDirs = append(req.LogDirs, d.id)
 		}
 	}
-	req.PreviousBrokerEpoch = previous
+	req.PreviousBrokerEpoch = b.previousEpoch()
 	return req
 }
 
-// heartbeat reports to the controller once.
-func (b *broker) heartbeat(t *task.T) (fenced bool, err error) {
+// previousEpoch is the epoch of the registration that nothing was lost since: that of this
+// life if it has one, or else of the life before, if that stopped all directories cleanly.
+func (b *broker) previousEpoch() int64 {
+	if epoch := b.epoch.Load(); epoch >= 0 {
+		return epoch
+	}
+	previous, first := int64(-1), true
+	for _, d := range b.l.dirs {
+		if !d.data {
+			continue
+		}
+		e := d.PreviousBrokerEpoch()
+		if !first && e != previous {
+			return -1
+		}
+		previous, first = e, false
+	}
+	return previous
+}
+
+// report tells the controller once how the broker is and what it wants. pause is when to
+// report again.
+func (b *broker) report(t *task.T) (pause time.Duration, err error) {
+	req := b.heartbeat()
+	resp, offset, err := b.l.routes.lifecycle.Propose(t, req, t.Now().Add(b.patience()))
+	if err != nil {
+		return 0, err
+	}
+	r := resp.(*kmsg.BrokerHeartbeatResponse)
+	switch err := kerr.ErrorForCode(r.ErrorCode); err {
+	case nil:
+	case kerr.StaleBrokerEpoch, kerr.BrokerIDNotRegistered:
+		return 0, errGone
+	default:
+		return 0, err
+	}
+	b.mu.Lock()
+	b.answered = t.Now()
+	b.mu.Unlock()
+	pause = time.Duration(b.l.cfg.BrokerHeartbeatMs) * time.Millisecond
+	switch {
+	case req.WantShutdown && r.ShouldShutdown:
+		b.released.Set()
+	case req.WantShutdown:
+		pause = min(pause, shortly)
+	case !r.IsFenced && !b.unfenced.IsSet():
+		if !b.seeUnfenced(t, offset) {
+			pause = min(pause, soon)
+		}
+	case r.IsFenced && !req.WantFence:
+		pause = min(pause, soon)
+	}
+	return pause, nil
+}
+
+// seeUnfenced waits until this broker's own metadata shows what the controller decided: it,
+// unfenced, and whom it elected then. Clients must not come before.
+func (b *broker) seeUnfenced(t *task.T, offset int64) bool {
+	until := t.Now().Add(b.patience())
+	for {
+		image := b.l.image.Load()
+		own := image.Broker(b.l.cfg.NodeID)
+		if own != nil && own.Epoch == b.epoch.Load() && !own.Fenced && image.Offset >= offset {
+			b.unfenced.Set()
+			b.l.n.moved.Raise()
+			return true
+		}
+		if b.l.quorum.WaitPublished(t, image.Offset+1, until) != task.Woken {
+			return false
+		}
+	}
+}
+
+func (b *broker) heartbeat() *kmsg.BrokerHeartbeatRequest {
 	req := kmsg.NewPtrBrokerHeartbeatRequest()
 	req.Version = 1
 	req.BrokerID, req.BrokerEpoch = b.l.cfg.NodeID, b.epoch.Load()
 	req.CurrentMetadataOffset = b.l.image.Load().Offset
+	b.mu.Lock()
+	req.WantFence, req.WantShutdown = !b.ready, b.leaving
+	b.mu.Unlock()
 	for _, d := range b.l.dirs {
 		if d.data && d.Err() != nil {
 			req.OfflineLogDirs = append(req.OfflineLogDirs, d.id)
 		}
 	}
-	resp, offset, err := b.l.router.Propose(t, req, t.Now().Add(b.sessionTimeout()))
-	if err != nil {
-		return true, err
-	}
-	r := resp.(*kmsg.BrokerHeartbeatResponse)
-	if err := kerr.ErrorForCode(r.ErrorCode); err != nil {
-		return true, err
-	}
-	if offset >= 0 {
-		// What the controller decided on this report, such as whom to elect, must be here before
-		// clients are.
-		b.l.quorum.WaitPublished(t, offset, t.Now().Add(b.sessionTimeout()))
-	}
-	return r.IsFenced, nil
-}
-
-// heartbeats reports every broker.heartbeat.interval.ms until t's group stops.
-func (b *broker) heartbeats(t *task.T) {
-	interval := time.Duration(b.l.cfg.BrokerHeartbeatMs) * time.Millisecond
-	for t.Sleep(t.Now().Add(interval)) {
-		// A report that fails is made again at the next interval; the session outlives several.
-		_, _ = b.heartbeat(t)
-	}
-}
-
-// advertised is what clients are told to connect to.
-func (l *life) advertised() []config.Listener {
-	var out []config.Listener
-	for i, c := range l.cfg.Listeners {
-		adv := config.Listener{Name: c.Name, Host: c.Host, Port: c.Port}
-		for _, a := range l.cfg.Advertised {
-			if a.Name == c.Name {
-				adv = a
-			}
-		}
-		if adv.Host == "" || adv.Host == "0.0.0.0" || adv.Host == "[::]" {
-			adv.Host = "localhost"
-		}
-		if adv.Port == 0 {
-			adv.Port = portOf(l.listeners[i].Addr())
-		}
-		out = append(out, adv)
-	}
-	return out
-}
-
-// portOf is the port of "host:port".
-func portOf(addr string) int32 {
-	port, err := strconv.ParseUint(addr[strings.LastIndexByte(addr, ':')+1:], 10, 16)
-	if err != nil {
-		return 0
-	}
-	return int32(port)
+	return req
 }

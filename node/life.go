@@ -3,28 +3,20 @@ package node
 import (
 	"errors"
 	"fmt"
-	"slices"
-	"strings"
 
 	"seedlog/clock"
 	"seedlog/clock/task"
 	"seedlog/net"
-	"seedlog/node/api"
 	"seedlog/node/config"
-	"seedlog/node/conn"
 	"seedlog/node/control"
 	"seedlog/node/coord"
 	"seedlog/node/coord/hosted"
-	"seedlog/node/event"
 	"seedlog/node/group"
 	"seedlog/node/meta"
+	"seedlog/node/peer"
 	"seedlog/node/quorum"
 	"seedlog/node/replica"
-	"seedlog/storage"
 )
-
-// decodeBytesMax bounds the memory of all requests being decoded.
-const decodeBytesMax = 256 << 20
 
 // life is one run of a node: what was started, in the order in which it was, so that it can
 // be ended in the opposite one.
@@ -34,39 +26,41 @@ type life struct {
 	cfg   *config.Config
 	began clock.Instant
 
-	listeners []net.Listener
+	listeners []net.Listener // as cfg.Listeners
 	dirs      []*openDir
 	identity  quorum.Identity // of the metadata directory
 	image     task.Published[meta.Image]
 	settings  task.Published[config.Config]
 
 	quorum     *quorum.Host
-	control    *control.Host
-	router     *control.Router
-	controlled *task.Group // quorum and controller
-	replicas   *replica.Manager
-	groups     *coord.Coordinator
-	broker     *broker
-	hosting    task.Event  // the first metadata's partitions are there
-	brokering  *task.Group // coordinators, heartbeats
-	serving    *task.Group // accepting and connections
-}
+	controlled *task.Group   // the quorum, and the controller
+	control    *control.Host // nil if the node is no controller
+	routes     routes
+	governing  *task.Group // connections of the controller listeners
 
-// openDir is a log directory with its identity.
-type openDir struct {
-	*storage.Dir
-	id       meta.UUID
-	metadata bool // holds the metadata log
-	data     bool // is one of log.dirs
+	// The broker, nil if the node is none.
+	replicas  *replica.Manager
+	groups    *coord.Coordinator
+	broker    *broker
+	assigner  *assigner
+	brokering *task.Group // coordinators, reports to the controller
+	serving   *task.Group // connections of the other listeners
+	hosted    task.Event  // the partitions of the first metadata are there
 }
 
 // start brings everything up. After an error end must be called all the same.
 func (l *life) start(t *task.T) error {
 	l.began = t.Now()
 	l.image.Init(l.h.RT, meta.Empty())
-	l.hosting.Init(l.h.RT, "node.hosting")
+	l.hosted.Init(l.h.RT, "node.hosted")
 	l.settings.Init(l.h.RT, l.cfg)
-	for _, step := range []func(*task.T) error{l.listen, l.open, l.identify, l.openMetadata, l.decide, l.register, l.recovered, l.serve} {
+	steps := []func(*task.T) error{l.listen, l.open, l.identify, l.openMetadata, l.decide, l.govern}
+	if l.cfg.IsBroker {
+		steps = append(steps, l.register, l.loaded, l.unfence, l.serve)
+	} else {
+		steps = append(steps, l.loaded)
+	}
+	for _, step := range steps {
 		if err := step(t); err != nil {
 			return err
 		}
@@ -74,190 +68,61 @@ func (l *life) start(t *task.T) error {
 	return nil
 }
 
-// listen binds the listeners: a port that is taken must be found out before anything else
-// is touched.
-func (l *life) listen(t *task.T) error {
-	var addrs []string
-	for _, c := range l.cfg.Listeners {
-		ln, err := l.h.Net.Listen(t, c.Addr())
-		if err != nil {
-			return fmt.Errorf("listener %s: %w", c, err)
-		}
-		l.listeners = append(l.listeners, ln)
-		addrs = append(addrs, ln.Addr())
-	}
-	l.n.mu.Lock()
-	l.n.addrs = addrs
-	l.n.mu.Unlock()
-	return nil
-}
-
-// open locks the directories.
-func (l *life) open(t *task.T) error {
-	paths := slices.Clone(l.cfg.LogDirs)
-	if !slices.Contains(paths, l.cfg.MetadataLogDir) {
-		paths = append(paths, l.cfg.MetadataLogDir)
-	}
-	env := storage.Env{RT: l.h.RT, Disk: l.h.Disk, Events: observer{l.h.Events}}
-	for _, path := range paths {
-		metadata := path == l.cfg.MetadataLogDir
-		cfg := storage.DirConfig{RecoveryThreads: l.cfg.NumRecoveryThreads}
-		if metadata {
-			cfg.BallastBytes = ballastBytes
-		}
-		env.Rand = l.h.Rand("storage " + path)
-		d, err := storage.OpenDir(t, env, path, cfg)
-		if err != nil {
-			return fmt.Errorf("log directory %s: %w", path, err)
-		}
-		l.dirs = append(l.dirs, &openDir{Dir: d, metadata: metadata, data: slices.Contains(l.cfg.LogDirs, path)})
-	}
-	return nil
-}
-
-// ballastBytes is what a full disk gives back so that topics can be deleted.
-const ballastBytes = 16 << 20
-
-// identify reads the directories' meta.properties, or formats them all if none has one and
-// the host allows it.
-func (l *life) identify(t *task.T) error {
-	paths := make([]string, 0, len(l.dirs))
-	for _, d := range l.dirs {
-		paths = append(paths, d.Path())
-	}
-	ids, missing, err := quorum.Load(t, l.h.Disk, l.cfg.NodeID, paths)
-	if err != nil {
-		return err
-	}
-	switch {
-	case len(missing) == len(paths) && l.h.Format:
-		if ids, err = l.format(t, paths); err != nil {
-			return err
-		}
-	case len(missing) > 0:
-		return fmt.Errorf("%w: %s has no meta.properties", ErrNotFormatted, strings.Join(missing, ", "))
-	}
-	for _, d := range l.dirs {
-		id := ids[d.Path()]
-		d.id = id.DirectoryID
-		if d.metadata {
-			l.identity = id
-		}
-	}
-	return nil
-}
-
-func (l *life) format(t *task.T, paths []string) (map[string]quorum.Identity, error) {
-	adv := l.advertised()
-	spec := quorum.FormatSpec{
-		LogDirs: paths, MetadataLogDir: l.cfg.MetadataLogDir, NodeID: l.cfg.NodeID,
-		Entropy: l.h.Entropy, UnixMilli: t.UnixMilli(),
-		ControllerListener: adv[0].Name, Host: adv[0].Host, Port: uint16(adv[0].Port),
-	}
-	l.n.event("formatting", int64(len(paths)), l.cfg.MetadataLogDir)
-	return quorum.Format(t, l.h.Disk, spec)
-}
-
-// openMetadata opens the metadata log. The logs of the directories are recovered later,
-// under the settings that it holds for their topics.
-func (l *life) openMetadata(t *task.T) error {
-	for _, d := range l.dirs {
-		if !d.metadata {
-			continue
-		}
-		log, err := d.Open(t, quorum.ClusterMetadata, quorum.ClusterMetadataID(), 0, metadataLogConfig())
-		if err != nil {
-			return fmt.Errorf("metadata log in %s: %w", d.Path(), err)
-		}
-		env := quorum.Env{RT: l.h.RT, Disk: l.h.Disk, Rand: l.h.Rand("quorum"), Events: l.h.Events}
-		cfg := quorum.Config{NodeID: l.cfg.NodeID, Identity: l.identity, SnapshotBytes: l.cfg.MetadataSnapshotBytes}
-		l.quorum, err = quorum.Open(t, env, cfg, log, d.Path()+"/"+log.Name())
-		if err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-// recoverLogs recovers the logs of all directories at once, when the first metadata is
-// there: a log that is rebuilt under other settings than its own would not be the same.
-func (l *life) recoverLogs(t *task.T, d *meta.Delta) {
-	if d.From.Offset >= 0 {
-		return
-	}
-	group := task.NewGroup(l.h.RT, "loading")
-	failures := make([]error, len(l.dirs))
-	for i, dir := range l.dirs {
-		if dir.data {
-			group.Go("load "+dir.Path(), func(t *task.T) { failures[i] = l.loadDir(t, dir, d.To) })
-		}
-	}
-	group.Wait(t)
-	if err := l.lostDirs(failures); err != nil {
-		l.fail(err)
-		return
-	}
-	l.replicas.Adopt(quorum.ClusterMetadata)
-	l.replicas.Start()
-}
-
-// lostDirs judges directories that failed while they were loaded, by position: without the
-// metadata's, or without any for data, there is no node; else the others go on.
-func (l *life) lostDirs(failures []error) error {
-	online := 0
-	for i, d := range l.dirs {
-		switch {
-		case failures[i] != nil && d.metadata:
-			return failures[i]
-		case failures[i] != nil:
-			l.h.Events.Emit(event.PartitionFailed{Topic: d.Path(), Partition: -1, Err: failures[i]})
-		case d.data:
-			online++
-		}
-	}
-	if online == 0 {
-		return errors.Join(failures...)
-	}
-	return nil
-}
-
-// fail ends the node, whatever it waits for.
-func (l *life) fail(err error) {
-	l.n.fail(err)
-	l.hosting.Set()
-}
-
-func (l *life) loadDir(t *task.T, d *openDir, image *meta.Image) error {
-	cfg := l.settings.Load()
-	logs, err := d.Load(t, func(topic string, _ [16]byte) storage.Config {
-		settings := cfg.Topic(image.Config(meta.TopicResource, topic).Map())
-		return replica.LogConfig(cfg, &settings)
-	}, func(p storage.Progress) {
-		l.h.Events.Emit(event.Loading{Dir: d.Path(), LogsDone: p.LogsDone, Logs: p.LogsTotal, SegmentsDone: p.SegmentsDone, Segments: p.SegmentsTotal})
-	})
-	if err != nil {
-		return err
-	}
-	l.n.event("loaded", int64(len(logs)), d.Path())
-	return nil
-}
-
-// metadataLogConfig is what Kafka gives the metadata log.
-func metadataLogConfig() storage.Config {
-	return storage.Config{
-		SegmentBytes: 1 << 30, MaxMessageBytes: 8 << 20,
-		SegmentMs: 7 * 24 * 3600 * 1000, RetentionMs: -1, RetentionBytes: -1,
-	}
-}
-
 // decide starts the quorum, the controller and what follows their decisions.
 func (l *life) decide(t *task.T) error {
+	if l.cfg.IsController {
+		l.control = control.New(l.h.RT, l.quorum, l.cfg, l.h.Rand("controller"))
+		l.control.Events = l.h.Events
+	}
+	l.routes = routes{lifecycle: l.router("lifecycle", 2), partitions: l.router("partitions", 1), forwarding: l.router("forwarding", 4)}
+	l.quorum.Subscribe(listenerFunc(l.settingsChanged))
+	if l.cfg.IsBroker {
+		l.hostPartitions()
+	}
+	l.quorum.Subscribe(listenerFunc(func(_ *task.T, d *meta.Delta) {
+		l.image.Store(d.To)
+		l.hosted.Set()
+		l.n.moved.Raise()
+		if l.broker != nil {
+			l.broker.metadataChanged(d)
+		}
+	}))
+	if l.cfg.IsBroker {
+		l.quorum.Subscribe(hosted.New(l.groups, l.replicas, l.cfg.NodeID))
+		l.quorum.Subscribe(l.assigner)
+	}
+	l.controlled = task.NewGroup(l.h.RT, "quorum")
+	for _, d := range l.dirs {
+		if !d.data {
+			l.controlled.Go("dir "+d.Path(), d.Run)
+		}
+	}
+	l.run("quorum", l.quorum.Run)
+	if l.control != nil {
+		l.run("controller", l.control.Run)
+		l.controlled.Go("controller registration", newRegistrar(l).run)
+	}
+	return nil
+}
+
+// run runs a part of the node without which it cannot go on.
+func (l *life) run(name string, part func(*task.T) error) {
+	l.controlled.Go(name, func(t *task.T) {
+		if err := part(t); err != nil {
+			l.n.fail(err)
+		}
+	})
+}
+
+// hostPartitions makes what follows the metadata on a broker.
+func (l *life) hostPartitions() {
 	data := make([]replica.Dir, 0, len(l.dirs))
 	for _, d := range l.dirs {
 		if d.data {
 			data = append(data, replica.Dir{ID: d.id, Dir: d.Dir})
 		}
 	}
+	l.broker = newBroker(l)
 	l.replicas = replica.NewManager(replica.Env{
 		RT: l.h.RT, Self: l.cfg.NodeID, Config: l.settings.Load, Dirs: data, Events: l.h.Events,
 	})
@@ -265,40 +130,9 @@ func (l *life) decide(t *task.T) error {
 	l.groups = coord.New(coord.Env{
 		RT: l.h.RT, Tasks: l.brokering, Events: l.h.Events, Rand: l.h.Rand, Config: func() group.Config { return coord.GroupConfig(l.settings.Load()) },
 	}, l.cfg.OffsetsTopicPartitions)
-	l.quorum.Subscribe(listenerFunc(l.settingsChanged))
+	l.assigner = newAssigner(l)
 	l.quorum.Subscribe(listenerFunc(l.recoverLogs))
 	l.quorum.Subscribe(l.replicas)
-	l.quorum.Subscribe(listenerFunc(func(_ *task.T, d *meta.Delta) {
-		l.image.Store(d.To)
-		l.hosting.Set()
-	}))
-	l.quorum.Subscribe(hosted.New(l.groups, l.replicas, l.cfg.NodeID))
-
-	l.control = control.New(l.h.RT, l.quorum, l.cfg, l.h.Rand("controller"))
-	l.router = control.NewRouter(control.RouterEnv{RT: l.h.RT, Self: l.cfg.NodeID, Host: l.control, Leader: l.leader}, "controller")
-	l.controlled = task.NewGroup(l.h.RT, "quorum")
-	for _, d := range l.dirs {
-		if !d.data {
-			l.controlled.Go("dir "+d.Path(), d.Run)
-		}
-	}
-	l.controlled.Go("quorum", func(t *task.T) {
-		if err := l.quorum.Run(t); err != nil {
-			l.fail(err)
-		}
-	})
-	l.controlled.Go("controller", func(t *task.T) {
-		if err := l.control.Run(t); err != nil {
-			l.fail(err)
-		}
-	})
-	return nil
-}
-
-// leader is who leads the quorum.
-func (l *life) leader() control.Leader {
-	id, epoch := l.quorum.Leader()
-	return control.Leader{ID: id, Epoch: epoch}
 }
 
 // listenerFunc is a function that listens to the metadata.
@@ -317,58 +151,106 @@ func (l *life) settingsChanged(_ *task.T, d *meta.Delta) {
 	}
 }
 
-// register makes the broker known and waits until the controller lets it lead.
-func (l *life) register(t *task.T) error {
-	l.broker = newBroker(l)
-	return l.broker.register(t)
+// routes are the ways to the active controller. None waits behind the requests of another:
+// a report that is late gets the broker fenced.
+type routes struct {
+	lifecycle  *control.Router // registrations and reports
+	partitions *control.Router // what the partitions of this broker want changed
+	forwarding *control.Router // what clients want
 }
 
-// recovered waits until the partitions of the first metadata are hosted: a directory that
-// was not loaded must neither serve nor be marked as cleanly stopped.
-func (l *life) recovered(t *task.T) error {
-	l.hosting.Wait(t, clock.Never)
-	return l.n.failure()
-}
-
-// serve accepts connections.
-func (l *life) serve(t *task.T) error {
-	svc := api.New(api.Deps{
-		RT: l.h.RT, Disk: l.h.Disk, NodeID: l.cfg.NodeID, ClusterID: l.identity.ClusterID,
-		Config: l.settings.Load, Image: l.image.Load, Quorum: l.quorum, Control: l.router,
-		Replicas: l.replicas, Groups: l.groups, Events: l.h.Events, Rand: l.h.Rand("fetch sessions"),
-		BrokerEpoch: l.broker.epoch.Load, DecodeBytesMax: decodeBytesMax,
-	}, api.Broker)
-	budget := conn.NewBudget(l.h.RT, l.cfg.QueuedMaxRequestBytes)
-	l.serving = task.NewGroup(l.h.RT, "serving")
-	for i, ln := range l.listeners {
-		cfg := conn.Config{
-			Name: l.cfg.Listeners[i].Name, FrameMaxBytes: l.cfg.SocketRequestMaxBytes,
-			IdleMaxMs: l.cfg.ConnectionsMaxIdleMs, MaxConnections: int(l.cfg.MaxConnections),
-			Budget: budget, Events: l.h.Events,
-		}
-		l.serving.Go("accept "+cfg.Name, func(t *task.T) { conn.Serve(t, cfg, ln, svc) })
+func (r routes) all() []*control.Router {
+	if r.lifecycle == nil {
+		return nil
 	}
-	l.brokering.Go("heartbeat", l.broker.heartbeats)
-	return nil
+	return []*control.Router{r.lifecycle, r.partitions, r.forwarding}
+}
+
+// router returns a new way to the active controller, with so many connections.
+func (l *life) router(name string, lines int) *control.Router {
+	return control.NewRouter(control.RouterEnv{
+		RT: l.h.RT, Self: l.cfg.NodeID, Host: l.control, Leader: l.leader, Lines: lines,
+		Connect: func(name string) control.Peer { return l.peer(name) },
+	}, name)
+}
+
+// peer returns a new client of other nodes.
+func (l *life) peer(name string) *peer.Client {
+	return peer.NewClient(peer.Env{RT: l.h.RT, Net: l.h.Net, ClientID: fmt.Sprintf("node-%d", l.cfg.NodeID), Events: l.h.Events}, name)
+}
+
+// leader is who leads the quorum.
+func (l *life) leader() control.Leader {
+	id, epoch := l.quorum.Leader()
+	return control.Leader{ID: id, Epoch: epoch}
+}
+
+// leaderMoved tells those who wait for the controller that there is another.
+func (l *life) leaderMoved() {
+	if l.control != nil {
+		l.control.LeaderMoved()
+	}
+	for _, r := range l.routes.all() {
+		r.LeaderMoved()
+	}
+}
+
+// register makes the broker known to the controller.
+func (l *life) register(t *task.T) error {
+	l.brokering.Go("lifecycle", l.broker.run)
+	return l.n.await(t, l.broker.registered.IsSet)
+}
+
+// loaded waits until the partitions of the first metadata are hosted: a directory that was
+// not loaded must neither serve nor be marked as cleanly stopped.
+func (l *life) loaded(t *task.T) error { return l.n.await(t, l.hosted.IsSet) }
+
+// unfence waits until the controller lets the broker lead.
+func (l *life) unfence(t *task.T) error {
+	l.broker.becomeReady()
+	return l.n.await(t, l.broker.unfenced.IsSet)
 }
 
 // end takes everything down, in the opposite order. clean tells that the directories can be
 // marked as cleanly stopped.
 func (l *life) end(t *task.T, clean bool) error {
-	for _, ln := range l.listeners {
-		ln.Close()
+	if clean && l.broker != nil && l.cfg.ControlledShutdown {
+		l.broker.leave(t)
+	}
+	l.endBroker(t)
+	for i, ln := range l.listeners {
+		if l.governs(i) {
+			ln.Close()
+		}
+	}
+	stop(t, l.governing)
+	for _, r := range l.routes.all() {
+		r.Close()
+	}
+	stop(t, l.controlled)
+	return l.closeDirs(t, clean)
+}
+
+// endBroker ends what only a broker has.
+func (l *life) endBroker(t *task.T) {
+	for i, ln := range l.listeners {
+		if !l.governs(i) {
+			ln.Close()
+		}
 	}
 	stop(t, l.serving)
 	stop(t, l.brokering)
 	if l.replicas != nil {
 		l.replicas.Close(t)
 	}
-	stop(t, l.controlled)
+}
+
+func (l *life) closeDirs(t *task.T, clean bool) error {
 	var failures []error
 	for _, d := range l.dirs {
 		var err error
-		if clean && d.Err() == nil {
-			err = d.CloseClean(t, l.brokerEpoch())
+		if clean && l.broker != nil && d.Err() == nil {
+			err = d.CloseClean(t, l.broker.epoch.Load())
 		} else {
 			err = d.Close(t)
 		}
@@ -377,13 +259,6 @@ func (l *life) end(t *task.T, clean bool) error {
 		}
 	}
 	return errors.Join(failures...)
-}
-
-func (l *life) brokerEpoch() int64 {
-	if l.broker == nil {
-		return -1
-	}
-	return l.broker.epoch.Load()
 }
 
 func stop(t *task.T, g *task.Group) {

@@ -1,12 +1,13 @@
-// Package node assembles one Kafka broker and controller from its parts, starts it and
-// stops it. It is the same package in production and in the simulator: time, disk,
-// network, randomness and the scheduling of tasks come in through [Host], and nothing else.
+// Package node assembles one node of a cluster from its parts, starts it and stops it: a
+// broker, a controller, or both (process.roles). It is the same package in production and in
+// the simulator: time, disk, network, randomness and the scheduling of tasks come in
+// through [Host], and nothing else.
 //
-//	open directories -> metadata log -> quorum, controller -> replicas
-//	                 -> register broker -> coordinators -> connections -> ready
+//	open directories -> metadata log -> quorum, controller -> connections of controllers
+//	broker: -> registered -> partitions loaded -> unfenced -> connections of clients -> ready
 //
-// and backwards on the way out. A clean stop leaves a marker in every directory, and no
-// task, timer or handle behind.
+// and backwards on the way out, after the controller has moved leadership away. A clean stop
+// leaves a marker in every directory, and no task, timer or handle behind.
 package node
 
 import (
@@ -22,7 +23,8 @@ import (
 )
 
 // ErrNotFormatted: a log directory has no meta.properties, and the host did not allow to
-// format it.
+// format it, or the node has others in its settings: an empty directory must not become a
+// voter that forgot what it voted for.
 var ErrNotFormatted = errors.New("log directory is not formatted")
 
 // Host is the world that a node lives in.
@@ -36,16 +38,18 @@ type Host struct {
 	Entropy func([]byte)
 	// Events hears what happens; it may be nil.
 	Events event.Sink
-	// Format allows to format log directories when none is: the start of a new node.
+	// Format allows to format log directories when none is: the start of a new node that is
+	// alone.
 	Format bool
 }
 
-// Node is one broker and controller, for one life: it runs once.
+// Node is one node, for one life: it runs once.
 type Node struct {
 	h      Host
 	cfg    *config.Config
 	ready  task.Event
 	stop   task.Event
+	moved  task.Signal // something came true that the start may wait for, or stop was set
 	mu     task.Mutex
 	failed error
 	addrs  []string
@@ -59,6 +63,7 @@ func New(h Host, cfg config.Config) *Node {
 	}
 	n.ready.Init(h.RT, "node.ready")
 	n.stop.Init(h.RT, "node.stop")
+	n.moved.Init(h.RT, "node.moved")
 	n.mu.Init(h.RT, "node.Node")
 	return n
 }
@@ -87,7 +92,10 @@ func (n *Node) Addrs() []string {
 }
 
 // Stop asks for a clean stop. Run returns after it.
-func (n *Node) Stop() { n.stop.Set() }
+func (n *Node) Stop() {
+	n.stop.Set()
+	n.moved.Raise()
+}
 
 // fail ends the node because of err; the first one counts.
 func (n *Node) fail(err error) {
@@ -96,7 +104,24 @@ func (n *Node) fail(err error) {
 		n.failed = err
 	}
 	n.mu.Unlock()
-	n.stop.Set()
+	n.Stop()
+}
+
+// await waits until the condition holds, which [Node.moved] tells of. It returns what ended
+// the node, or errStopped, if that comes first.
+func (n *Node) await(t *task.T, holds func() bool) error {
+	for {
+		seen := n.moved.Generation()
+		switch {
+		case n.failure() != nil:
+			return n.failure()
+		case n.stop.IsSet():
+			return errStopped
+		case holds():
+			return nil
+		}
+		n.moved.Wait(t, seen, clock.Never)
+	}
 }
 
 func (n *Node) failure() error {

@@ -38,7 +38,7 @@ type Dir struct {
 
 	mu        task.Mutex // guards what follows
 	err       error
-	onOffline func(error)
+	onOffline []func(error)
 	logs      map[string]*Log
 	points    map[string]int64 // what the checkpoint files said, by log name
 	starts    map[string]int64
@@ -126,11 +126,11 @@ func (d *Dir) Err() error {
 	return d.err
 }
 
-// OnOffline registers what is called once when the directory goes offline, with no lock
-// held. It must not wait.
+// OnOffline adds what is called once when the directory goes offline, with no lock held. It
+// must not wait.
 func (d *Dir) OnOffline(fn func(err error)) {
 	d.mu.Lock()
-	d.onOffline = fn
+	d.onOffline = append(d.onOffline, fn)
 	d.mu.Unlock()
 }
 
@@ -142,14 +142,14 @@ func (d *Dir) Fail(err error) {
 		return
 	}
 	d.err = fmt.Errorf("%w: directory %s: %w", ErrOffline, d.path, err)
-	out, fn := d.err, d.onOffline
+	out, told := d.err, slices.Clone(d.onOffline)
 	logs := d.sortedLogs()
 	d.mu.Unlock()
 	for _, l := range logs {
 		l.wakeSyncWaiters()
 	}
 	d.env.observe(Event{Kind: DirOffline, Dir: d.path, Err: err})
-	if fn != nil {
+	for _, fn := range told {
 		fn(out)
 	}
 }
