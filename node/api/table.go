@@ -57,7 +57,7 @@ func table() []entry {
 		// Produce is served from 3 and listed from 0: librdkafka compresses only towards a
 		// broker that lists Produce 0 (KAFKA-18659).
 		{key: 0, min: 3, max: 13, maxFrame: 1<<31 - 1, raw: (*Service).produce},
-		{key: 1, min: 4, max: 18, maxFrame: mediumFrame, raw: (*Service).fetchRequest},
+		{key: 1, at: both, min: 4, max: 18, maxFrame: mediumFrame, raw: (*Service).fetchByRole},
 		{key: 2, min: 1, max: 11, maxFrame: mediumFrame, handle: on((*Service).listOffsets)},
 		{key: 3, min: 0, max: 13, maxFrame: mediumFrame, handle: on((*Service).metadata)},
 		{key: 18, at: both, min: 0, max: 4, maxFrame: smallFrame, handle: on((*Service).apiVersions)},
