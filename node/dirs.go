@@ -99,9 +99,10 @@ func (l *life) openMetadata(t *task.T) error {
 		if err != nil {
 			return fmt.Errorf("metadata log in %s: %w", d.Path(), err)
 		}
-		env := quorum.Env{RT: l.h.RT, Disk: l.h.Disk, Rand: l.h.Rand("quorum"), Events: l.h.Events}
-		cfg := quorum.Config{NodeID: l.cfg.NodeID, Identity: l.identity, SnapshotBytes: l.cfg.MetadataSnapshotBytes}
-		l.quorum, err = quorum.Open(t, env, cfg, log, d.Path()+"/"+log.Name())
+		env := quorum.Env{
+			RT: l.h.RT, Disk: l.h.Disk, Net: l.h.Net, Rand: l.h.Rand("quorum"), Events: l.h.Events, LeaderMoved: l.leaderMoved,
+		}
+		l.quorum, err = quorum.Open(t, env, l.quorumConfig(), log, d.Path()+"/"+log.Name())
 		if err != nil {
 			return err
 		}

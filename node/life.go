@@ -3,6 +3,7 @@ package node
 import (
 	"errors"
 	"fmt"
+	"time"
 
 	"seedlog/clock"
 	"seedlog/clock/task"
@@ -72,6 +73,7 @@ func (l *life) start(t *task.T) error {
 func (l *life) decide(t *task.T) error {
 	if l.cfg.IsController {
 		l.control = control.New(l.h.RT, l.quorum, l.cfg, l.h.Rand("controller"))
+		l.control.Events = l.h.Events
 		l.control.Events = l.h.Events
 	}
 	l.routes = routes{lifecycle: l.router("lifecycle", 2), partitions: l.router("partitions", 1), forwarding: l.router("forwarding", 4)}
@@ -181,8 +183,8 @@ func (l *life) peer(name string) *peer.Client {
 
 // leader is who leads the quorum.
 func (l *life) leader() control.Leader {
-	id, epoch := l.quorum.Leader()
-	return control.Leader{ID: id, Epoch: epoch}
+	id, epoch, addr := l.quorum.LeaderAddr()
+	return control.Leader{ID: id, Epoch: epoch, Addr: addr}
 }
 
 // leaderMoved tells those who wait for the controller that there is another.
@@ -193,6 +195,7 @@ func (l *life) leaderMoved() {
 	for _, r := range l.routes.all() {
 		r.LeaderMoved()
 	}
+	l.n.moved.Raise()
 }
 
 // register makes the broker known to the controller.
@@ -218,6 +221,9 @@ func (l *life) end(t *task.T, clean bool) error {
 		l.broker.leave(t)
 	}
 	l.endBroker(t)
+	if l.control != nil {
+		l.handOver(t)
+	}
 	for i, ln := range l.listeners {
 		if l.governs(i) {
 			ln.Close()
@@ -229,6 +235,28 @@ func (l *life) end(t *task.T, clean bool) error {
 	}
 	stop(t, l.controlled)
 	return l.closeDirs(t, clean)
+}
+
+// handOver has another member lead the quorum, if this node does, and waits a little for it:
+// the others need not find out by time.
+func (l *life) handOver(t *task.T) {
+	leads := func() bool { id, _ := l.quorum.Leader(); return id == l.cfg.NodeID }
+	others := false
+	for c := range l.image.Load().Controllers() {
+		others = others || c.ControllerID != l.cfg.NodeID
+	}
+	if !leads() || !others {
+		return
+	}
+	l.quorum.Resign(t)
+	until := t.Now().Add(time.Duration(l.cfg.ControllerElectionTimeoutMs) * time.Millisecond)
+	for t.Now() < until {
+		seen := l.n.moved.Generation()
+		if id, _ := l.quorum.Leader(); id >= 0 && id != l.cfg.NodeID {
+			return
+		}
+		l.n.moved.Wait(t, seen, until)
+	}
 }
 
 // endBroker ends what only a broker has.

@@ -35,6 +35,9 @@ type Config struct {
 	MetadataSnapshotBytes        int64
 	ControllerElectionTimeoutMs  int64
 	ControllerFetchTimeoutMs     int64
+	ControllerElectionBackoffMs  int64
+	ControllerRequestTimeoutMs   int64
+	ControllerRetryBackoffMs     int64
 	BrokerHeartbeatMs            int64
 	BrokerSessionTimeoutMs       int64
 	ProducerIDExpirationMs       int64
@@ -178,6 +181,9 @@ func (c *Config) resolve() error {
 	c.MetadataSnapshotBytes = c.num("metadata.log.max.record.bytes.between.snapshots")
 	c.ControllerElectionTimeoutMs = c.num("controller.quorum.election.timeout.ms")
 	c.ControllerFetchTimeoutMs = c.num("controller.quorum.fetch.timeout.ms")
+	c.ControllerElectionBackoffMs = c.num("controller.quorum.election.backoff.max.ms")
+	c.ControllerRequestTimeoutMs = c.num("controller.quorum.request.timeout.ms")
+	c.ControllerRetryBackoffMs = c.num("controller.quorum.retry.backoff.ms")
 	c.BrokerHeartbeatMs = c.num("broker.heartbeat.interval.ms")
 	c.BrokerSessionTimeoutMs = c.num("broker.session.timeout.ms")
 	c.ProducerIDExpirationMs = c.num("producer.id.expiration.ms")
