@@ -1,6 +1,7 @@
 package raft
 
 import (
+	"math"
 	"slices"
 
 	"seedlog/clock"
@@ -45,7 +46,7 @@ func (c *Core) IsVoter() bool { return c.cfg.CanVote && c.voter(c.cfg.Self) != n
 // committed may, without a vote of its own: the voters that are left may lack its log's last
 // record, and could not elect anyone else against its vote if the removal comes undone.
 func (c *Core) canStand() bool {
-	if c.stopping || c.failed || !c.cfg.CanVote {
+	if c.stopping || c.failed || !c.cfg.CanVote || c.state.Epoch == math.MaxInt32 {
 		return false
 	}
 	return c.IsVoter() || c.lastSet().Offset >= c.highWatermark && len(c.sets) > 1 && isIn(c.sets[len(c.sets)-2].Voters, c.cfg.Self)
