@@ -61,7 +61,7 @@ func (c *change) leader() (broker int32, unclean bool) {
 // ISR, or in the ELR while the ISR is empty.
 func (c *change) mayBeElected(b int32) bool {
 	eligible := slices.Contains(c.isr, b) || len(c.isr) == 0 && slices.Contains(c.targetELR, b)
-	return b >= 0 && eligible && slices.Contains(c.replicas, b) && c.acceptable(b)
+	return b >= 0 && eligible && c.acceptable(b)
 }
 
 // lastKnownLeader is who led last, once nobody is left who surely has everything.

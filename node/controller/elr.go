@@ -69,11 +69,11 @@ func (c *change) lastKnown(leader int32) []int32 {
 	case !c.elr || leader >= 0:
 		return nil
 	case len(c.isr) == 0 && len(p.ISR) > 0 && p.Leader >= 0:
-		return []int32{p.Leader}
+		return within([]int32{p.Leader}, c.replicas)
 	case len(c.isr) == 0 && len(p.ISR) > 0:
-		return p.ISR[:1]
+		return within(p.ISR[:1], c.replicas)
 	}
-	return p.LastKnownELR
+	return within(p.LastKnownELR, c.replicas)
 }
 
 // elrBegins is what the cluster needs when eligible leader replicas begin to be kept: one

@@ -49,12 +49,15 @@ func (c *change) completeReassignment() {
 }
 
 // mayComplete: every added replica is in sync, and all of them where they become fewer, for
-// then copies are lost. Nor may the ISR fall below min.insync.replicas by it: of a record
-// that so many have, so many keep a copy.
+// then copies are lost. While fewer than min.insync.replicas are in sync, nobody goes who
+// surely has everything: of a record that so many have, so many keep a copy. And someone in
+// sync leads then: an unclean election would put another in its place.
 func (c *change) mayComplete(stay, isr []int32) bool {
 	shrinks := len(c.removing) > len(c.adding)
-	enough := len(isr) == len(c.isr) || len(isr) >= min(c.minISR, len(stay))
-	return len(isr) > 0 && enough && containsAll(isr, c.adding) && (!shrinks || containsAll(isr, stay))
+	needed := within(c.removing, slices.Concat(c.partition.ISR, c.partition.ELR, c.isr))
+	enough := len(isr) >= min(c.minISR, len(stay)) || len(needed) == 0
+	led := slices.ContainsFunc(isr, c.acceptable)
+	return led && enough && containsAll(isr, c.adding) && (!shrinks || containsAll(isr, stay))
 }
 
 // losesData reports whether nobody is left, of those that the change keeps, who surely has

@@ -12,21 +12,31 @@ import (
 
 	"seedlog/clock"
 	"seedlog/node/config"
+	"seedlog/node/event"
 	"seedlog/node/meta"
 )
 
 const clusterID = "cluster"
 
+// tb is what testing.T and rapid.T share.
+type tb interface {
+	Helper()
+	Fatal(args ...any)
+	Fatalf(format string, args ...any)
+}
+
 // world is a controller with a log that commits at once.
 type world struct {
-	t     testing.TB
+	t     tb
 	state *State
 	now   clock.Instant
 	rnd   *rand.Rand
 	log   []meta.Record
+	// events counts what was told.
+	events map[string]int
 }
 
-func newWorld(t testing.TB, props map[string]string) *world {
+func newWorld(t tb, props map[string]string) *world {
 	if props == nil {
 		props = map[string]string{"log.dirs": "d"}
 	}
@@ -35,7 +45,7 @@ func newWorld(t testing.TB, props map[string]string) *world {
 	if err != nil {
 		t.Fatal(err)
 	}
-	w := &world{t: t, state: New(clusterID, cfg, meta.Empty()), rnd: rand.New(rand.NewPCG(1, 2))}
+	w := &world{t: t, state: New(clusterID, cfg, meta.Empty()), rnd: rand.New(rand.NewPCG(1, 2)), events: map[string]int{}}
 	w.append(w.state.Activate(w.now, meta.BootstrapRecords()))
 	return w
 }
@@ -53,10 +63,20 @@ func (w *world) append(records []meta.Record) {
 		records[i] = parsed
 	}
 	w.log = append(w.log, records...)
-	if _, err := w.state.Replay(records, int64(len(w.log)-1), 1); err != nil {
+	delta, err := w.state.Replay(records, int64(len(w.log)-1), 1)
+	if err != nil {
 		w.t.Fatal(err)
 	}
+	Events(delta, w.heard)
 	w.checkInvariants()
+}
+
+// heard counts events; elections also by how.
+func (w *world) heard(e event.Event) {
+	w.events[e.Name()]++
+	if l, ok := e.(LeaderChanged); ok {
+		w.events[l.How]++
+	}
 }
 
 func (w *world) do(req kmsg.Request) kmsg.Response {
@@ -87,8 +107,9 @@ func (w *world) checkInvariants() {
 				w.t.Fatalf("%s: a large enough ISR and an ELR", name)
 			}
 			for _, b := range p.ISR {
-				if x := w.state.image.Broker(b); w.state.elrEnabled() && (x == nil || x.Fenced) {
-					w.t.Fatalf("%s: fenced broker %d in the ISR", name, b)
+				lastMember := !w.state.elrEnabled() && len(p.ISR) == 1
+				if x := w.state.image.Broker(b); !lastMember && (x == nil || !x.Active()) {
+					w.t.Fatalf("%s: broker %d, fenced or stopping, in the ISR", name, b)
 				}
 			}
 			if p.Leader >= 0 && !in(p.ISR, p.Leader) {
@@ -109,6 +130,10 @@ func (w *world) register(id int32, incarnation byte, previous int64, rack string
 }
 
 func (w *world) tryRegister(id int32, incarnation byte, previous int64, rack string) *kmsg.BrokerRegistrationResponse {
+	return w.do(registration(id, incarnation, previous, rack)).(*kmsg.BrokerRegistrationResponse)
+}
+
+func registration(id int32, incarnation byte, previous int64, rack string) *kmsg.BrokerRegistrationRequest {
 	req := kmsg.NewPtrBrokerRegistrationRequest()
 	req.Version, req.BrokerID, req.ClusterID, req.PreviousBrokerEpoch = 4, id, clusterID, previous
 	req.IncarnationID, req.LogDirs = [16]byte{1, byte(id), incarnation}, [][16]byte{dirOf(id)}
@@ -123,7 +148,7 @@ func (w *world) tryRegister(id int32, incarnation byte, previous int64, rack str
 		x.Name, x.MinSupportedVersion, x.MaxSupportedVersion = f.Name, f.Min, f.Max
 		req.Features = append(req.Features, x)
 	}
-	return w.do(req).(*kmsg.BrokerRegistrationResponse)
+	return req
 }
 
 func dirOf(id int32) meta.UUID { return meta.UUID{9, byte(id)} }
