@@ -99,8 +99,12 @@ func (r *Router) Propose(t *task.T, req kmsg.Request, until clock.Instant) (resp
 // Forward has req answered by the node that leads the quorum: by local if that is this one,
 // where ErrNotController means that it is not (yet, or any more).
 func (r *Router) Forward(t *task.T, req kmsg.Request, until clock.Instant, local func() (kmsg.Response, error)) (kmsg.Response, error) {
+	epoch := int32(-1)
 	for pause := retryMin; ; pause = min(2*pause, retryMax) {
 		seen := r.retry().Generation()
+		if now := r.env.Leader().Epoch; now != epoch {
+			epoch, pause = now, retryMin // a new leader is about to be the controller
+		}
 		resp, err := r.attempt(t, req, until, local)
 		switch {
 		case err == nil, errors.Is(err, ErrTimeout), errors.Is(err, ErrStopping):
