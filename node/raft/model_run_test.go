@@ -158,15 +158,20 @@ func (m *model) snapshot(n *node) {
 	m.stat["snapshot"]++
 }
 
-// admin changes the voters.
+// admin changes the voters, mostly at the leader and mostly in a way that makes sense.
 func (m *model) admin() {
 	leader := m.nodes[m.rnd.IntN(len(m.nodes))]
+	for _, n := range m.nodes {
+		if n.core != nil && n.core.Role() == Leader && m.rnd.IntN(4) > 0 {
+			leader = n
+		}
+	}
 	who := m.nodes[m.rnd.IntN(len(m.nodes))]
 	if leader.core == nil {
 		return
 	}
 	body := Message(AddVoter{Voter: Voter{Key: who.key, Endpoints: who.voter().Endpoints}, Timeout: time.Second})
-	if m.rnd.IntN(2) == 0 {
+	if isIn(leader.core.Voters(), who.key) != (m.rnd.IntN(5) == 0) {
 		body = RemoveVoter{Voter: who.key, Timeout: time.Second}
 	}
 	leader.nextID++

@@ -188,6 +188,23 @@ func (n *node) start() {
 	n.step(Start{}, nil)
 }
 
+// named are the voters that the node's log, its snapshot or its configuration names.
+func (n *node) named() []Voter {
+	d := &n.disk
+	for i := len(d.entries) - 1; i >= 0; i-- {
+		if d.entries[i].voters != nil {
+			return d.entries[i].voters
+		}
+	}
+	switch {
+	case d.snap != nil && d.snap.voters != nil:
+		return d.snap.voters.Voters
+	case n.m.level == 0 || int(n.key.ID) <= len(n.m.initial):
+		return n.m.initial
+	}
+	return nil
+}
+
 // crash loses what was not synced, or a part of it.
 func (n *node) crash() {
 	if n.core == nil {
@@ -220,6 +237,9 @@ func (n *node) step(e Event, records *envelope) {
 			}
 		}
 		n.carry(out, records)
+		if n.core != nil && len(n.queue) == 0 && !slices.Equal(ids(n.core.Voters()), ids(n.named())) {
+			n.m.failf("node %d counts voters %v, and its log names %v, after %T", n.key.ID, ids(n.core.Voters()), ids(n.named()), e)
+		}
 		if n.core != nil && n.core.HighWatermark() > n.disk.end() {
 			n.m.failf("node %d: high watermark %d, log end %d after %T", n.key.ID, n.core.HighWatermark(), n.disk.end(), e)
 		}
