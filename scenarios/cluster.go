@@ -115,12 +115,23 @@ func (r *Run) startCluster(sh shape) bool {
 // clusterID is the same for all, as it must be.
 const clusterID = "AAAAAAAAQACAAAAAAAAAAA"
 
-// format formats a server's directories; a wiped one of dynamic voters begins without a vote.
+// format formats a server's directories before the first start.
 func (c *clusterRun) format(s *server) bool {
+	spec, err := c.formatSpec(s)
+	if err == nil {
+		err = s.Format(spec)
+	}
+	if err != nil {
+		c.r.Failf("scenario", s.Name, "format: %v", err)
+	}
+	return err == nil
+}
+
+// formatSpec says how; a wiped node of dynamic voters begins without a vote.
+func (c *clusterRun) formatSpec(s *server) (quorum.FormatSpec, error) {
 	cfg, _, err := config.Parse(s.settings())
 	if err != nil {
-		c.r.Failf("scenario", s.Name, "%v", err)
-		return false
+		return quorum.FormatSpec{}, err
 	}
 	s.guard.LogDirs = cfg.LogDirs
 	spec := quorum.FormatSpec{LogDirs: cfg.LogDirs, MetadataLogDir: cfg.MetadataLogDir, NodeID: s.id, ClusterID: clusterID, Voters: quorum.NoVoters}
@@ -133,13 +144,8 @@ func (c *clusterRun) format(s *server) bool {
 			}
 		}
 	}
-	if spec.Records, err = meta.InitialRecords("", []meta.FeatureLevel{{Name: meta.ELRVersionFeature, Level: c.elr}}, c.dynamic); err == nil {
-		err = s.Format(spec)
-	}
-	if err != nil {
-		c.r.Failf("scenario", s.Name, "format: %v", err)
-	}
-	return err == nil
+	spec.Records, err = meta.InitialRecords("", []meta.FeatureLevel{{Name: meta.ELRVersionFeature, Level: c.elr}}, c.dynamic)
+	return spec, err
 }
 
 // directoryID is that of an initial voter's metadata directory.

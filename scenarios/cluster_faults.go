@@ -160,10 +160,20 @@ func (c *clusterPlan) wipe(rng *rand.Rand) (fired, effective bool) {
 	s.guard.marked()
 	s.Disk.Wipe()
 	c.c.ghost.wiped(s)
-	if !c.c.format(s) {
+	spec, err := c.c.formatSpec(s)
+	if err != nil {
+		c.r.Failf("scenario", s.Name, "format: %v", err)
 		return true, true
 	}
-	c.bootIn(s, drawn(rng, 100*time.Millisecond, 3*time.Second))
+	rest := drawn(rng, 100*time.Millisecond, 3*time.Second)
+	s.formatting = true
+	s.StartFormat(spec, func(err error) {
+		s.formatting = false
+		if err != nil {
+			c.r.Failf("scenario", s.Name, "format: %v", err)
+		}
+		c.bootIn(s, rest)
+	})
 	return true, true
 }
 

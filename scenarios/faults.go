@@ -245,7 +245,7 @@ func (p *plan) bootIn(s *server, d time.Duration) {
 	s.booting = true
 	p.after(d, func() {
 		s.booting = false
-		if s.Incarnation() == nil && !s.gone {
+		if s.Incarnation() == nil && !s.gone && !s.formatting {
 			s.boot()
 			s.watchReady()
 		}

@@ -202,6 +202,7 @@ func (r *Run) Do(name string, limit time.Duration, fn func(t *task.T, e *client.
 	if r.World.Failure() == nil {
 		r.Failf("liveness", name, "did not end within %v", limit)
 		r.fates()
+		r.Failf("liveness", "tasks", "\n%s", r.World.Sched.Dump())
 	}
 	return false
 }

@@ -27,6 +27,8 @@ type server struct {
 	offline bool
 	// booting is set while a boot is due.
 	booting bool
+	// formatting is set while its new disk is formatted.
+	formatting bool
 	// gone says that the machine is never to be started again.
 	gone bool
 }
@@ -140,6 +142,7 @@ func (s *server) saw(e event.Event) {
 func (s *server) serving() bool {
 	inc := s.Incarnation()
 	switch {
+	case s.formatting:
 	case inc == nil:
 		s.boot()
 		s.watchReady()

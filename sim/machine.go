@@ -94,22 +94,29 @@ func (m *Machine) Boot(cfg *config.Config) *Incarnation {
 
 // Format formats the machine's directories, as an operator does before the first start.
 func (m *Machine) Format(spec quorum.FormatSpec) (err error) {
+	ended := false
+	m.StartFormat(spec, func(e error) { ended, err = true, e })
+	if !m.world.Run(func() bool { return ended }, time.Minute) && err == nil {
+		err = errors.New("sim: formatting does not end")
+	}
+	return err
+}
+
+// StartFormat begins to format the machine's directories; done is told of the end.
+func (m *Machine) StartFormat(spec quorum.FormatSpec, done func(err error)) {
 	w := m.world
 	rt := w.Sched.NewRuntime(m.Name, m.clock)
 	mount := m.Disk.Mount(rt)
 	spec.Entropy = rt.Entropy("format")
-	done := false
 	task.NewGroup(rt, m.Name+"/format").Go("format", func(t *task.T) {
 		spec.UnixMilli = t.UnixMilli()
-		_, err = quorum.Format(t, mount, spec)
-		done = true
+		_, err := quorum.Format(t, mount, spec)
+		w.Sched.At(w.Now(), func() {
+			mount.Kill()
+			rt.Kill()
+			done(err)
+		})
 	})
-	if !w.Run(func() bool { return done }, time.Minute) && err == nil {
-		err = errors.New("sim: formatting does not end")
-	}
-	m.Disk.Kill()
-	rt.Kill()
-	return err
 }
 
 // Ended reports whether the process ended by itself, and with what.

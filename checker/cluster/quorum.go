@@ -73,7 +73,7 @@ func (q *Quorum) Vote(id, epoch, voted int32) {
 func (q *Quorum) See(id int32, batches []logfile.Batch, kept int, durable int64) {
 	l := &q.logs[id-1]
 	where := fmt.Sprintf("metadata log of node %d", id)
-	if end, had := ends(batches), min(l.durable, q.Committed()); end < had {
+	if end, had := ends(batches), min(l.durable, l.checked); end < had {
 		q.v.Failf("I35", where, "ends at %d, and what was committed was durable there up to %d", end, had)
 	}
 	if kept < len(batches) {
@@ -135,7 +135,9 @@ func (q *Quorum) Advance() {
 		q.commit(of, durable[need-1])
 	}
 	for i := range q.logs {
-		q.compare(int32(i + 1))
+		if n := len(q.logs[i].batches); n > 0 && q.logs[i].batches[n-1].Epoch == newest {
+			q.compare(int32(i + 1))
+		}
 	}
 }
 
@@ -216,7 +218,8 @@ func (q *Quorum) control(records []logfile.Record) {
 	}
 }
 
-// compare is I31 for logs: below the committed end there is one.
+// compare is I31 for logs: below the committed end there is one, on every machine that has
+// something of the newest epoch. Others may have a tail that nobody took, and do not know it.
 func (q *Quorum) compare(id int32) {
 	l, end := &q.logs[id-1], q.Committed()
 	for i := find(l.batches, l.checked); i < len(l.batches); i++ {

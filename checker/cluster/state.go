@@ -37,6 +37,7 @@ func (p *Partition) Member(id int32) bool {
 type Broker struct {
 	ID               int32
 	Epoch            int64
+	Incarnation      ID
 	Fenced, Shutting bool
 	gone             bool
 }
@@ -160,12 +161,12 @@ func (s *State) record(rec any, at int64) {
 		s.change(r, at)
 	case registerBroker:
 		if b := s.Broker(r.id); b != nil {
-			if r.epoch <= b.Epoch {
+			if again := r.epoch == b.Epoch && r.incarnation == b.Incarnation; r.epoch <= b.Epoch && !again {
 				s.v.Failf("I10", fmt.Sprintf("broker %d", r.id), "epoch %d follows epoch %d (metadata offset %d)", r.epoch, b.Epoch, at)
 			}
 			b.gone = true
 		}
-		s.Brokers = append(slices.DeleteFunc(s.Brokers, func(b *Broker) bool { return b.gone }), &Broker{ID: r.id, Epoch: r.epoch, Fenced: r.fenced, Shutting: r.shutting})
+		s.Brokers = append(slices.DeleteFunc(s.Brokers, func(b *Broker) bool { return b.gone }), &Broker{ID: r.id, Epoch: r.epoch, Incarnation: r.incarnation, Fenced: r.fenced, Shutting: r.shutting})
 		s.fenced = s.fenced || r.fenced
 	case unregisterBroker:
 		s.Brokers = slices.DeleteFunc(s.Brokers, func(b *Broker) bool { return b.ID == r.id })

@@ -52,6 +52,43 @@ func TestEachAnomalyIsNamed(t *testing.T) {
 			h.Cuts = []Cut{{At: 7, Offset: 1}}
 			h.Polls[0].Synced = true
 		}},
+		{"", func(h *History) {
+			// The leader alone said so, and another one does not have it.
+			h.Replicated, h.Epochs = []bool{true}, make([][]EpochStart, 1)
+			h.Sends[1].Acks = 1
+			h.Logs[0] = Log{End: 1, Records: []Seen{{0, 0xa}}}
+			h.Polls[0].Records, h.Polls[0].HighWatermark = h.Polls[0].Records[:1], 1
+		}},
+		{"I5", func(h *History) {
+			// The leader alone said so, and somebody could read it.
+			h.Replicated, h.Epochs = []bool{true}, make([][]EpochStart, 1)
+			h.Sends[1].Acks = 1
+			h.Logs[0] = Log{End: 1, Records: []Seen{{0, 0xa}}}
+		}},
+		{"I4", func(h *History) {
+			// All replicas said so.
+			h.Replicated, h.Epochs = []bool{true}, make([][]EpochStart, 1)
+			h.Logs[0] = Log{End: 1, Records: []Seen{{0, 0xa}}}
+			h.Polls[0].Records, h.Polls[0].HighWatermark = h.Polls[0].Records[:1], 1
+		}},
+		{"", func(h *History) {
+			// An unclean leader of epoch 1 took it; who led before went on saying that it is there.
+			h.Logs[0] = Log{End: 1, Records: []Seen{{0, 0xa}}}
+			h.Cuts = []Cut{{At: 1, Offset: 1, Unclean: true, Epoch: 1}}
+		}},
+		{"I6", func(h *History) {
+			h.Replicated, h.Epochs = []bool{true}, [][]EpochStart{{{0, 0}, {1, 1}}}
+			h.Polls = append(h.Polls, Poll{Client: 8, Invoke: 7, Return: 8, HighWatermark: 1, LeaderEpoch: 1})
+		}},
+		{"", func(h *History) {
+			// The new leader has not come to the start of its epoch yet.
+			h.Replicated, h.Epochs = []bool{true}, [][]EpochStart{{{0, 0}, {1, 2}}}
+			h.Polls = append(h.Polls, Poll{Client: 8, Invoke: 7, Return: 8, HighWatermark: 1, LeaderEpoch: 1})
+		}},
+		{"", func(h *History) {
+			// A follower may lag behind.
+			h.Polls = append(h.Polls, Poll{Client: 8, Invoke: 7, Return: 8, HighWatermark: 1, Follower: true})
+		}},
 		{"duplicate", func(h *History) {
 			h.Logs[0] = Log{End: 3, Records: []Seen{{0, 0xa}, {1, 0xb}, {2, 0xb}}}
 			h.Polls[0].Records = append(h.Polls[0].Records, Seen{2, 0xb})

@@ -20,6 +20,18 @@ type Plain struct {
 // Open connects; it tries until the broker answers.
 func Open(t *task.T, e *Env) *Plain { return &Plain{Env: e, Conn: e.dial(t)} }
 
+// OpenAt connects to one of several brokers; it tries until that answers or the task stops.
+func OpenAt(t *task.T, e *Env, addr string) *Plain {
+	for !t.Stopping() {
+		if c, err := Dial(t, e.Net, addr, e.Name, e.deadline(t)); err == nil {
+			c.broken = func(err error) { e.Rec.Failf("I30", e.Name, "%v", err) }
+			return &Plain{Env: e, Conn: c}
+		}
+		e.pause(t)
+	}
+	return &Plain{Env: e}
+}
+
 // Close ends the connection.
 func (p *Plain) Close() {
 	if p.Conn != nil {
@@ -74,6 +86,7 @@ func (p *Plain) Produce(t *task.T, topic *Topic, index int32, version, acks int1
 // Fetched is the answer for one fetched partition.
 type Fetched struct {
 	Code          int16
+	Preferred     int32 // the replica that the leader sends the client to, or -1
 	HighWatermark int64
 	LogStart      int64
 	Batches       []logfile.Batch
@@ -97,6 +110,9 @@ func (p *Plain) fetch(t *task.T, topic *Topic, index int32, version int16, offse
 		req.MinBytes = 1
 	}
 	part := kmsg.NewFetchRequestTopicPartition()
+	if p.Routes != nil {
+		req.Rack = p.Routes.Rack
+	}
 	part.Partition, part.FetchOffset, part.PartitionMaxBytes, part.CurrentLeaderEpoch, part.LogStartOffset = index, offset, 1<<20, epoch, -1
 	rt := kmsg.NewFetchRequestTopic()
 	rt.Topic, rt.TopicID = topic.Name, topic.ID
@@ -111,7 +127,7 @@ func (p *Plain) fetch(t *task.T, topic *Topic, index int32, version int16, offse
 		return Fetched{}, fmt.Errorf("%w: Fetch answered %d topics, code %d", ErrProtocol, len(r.Topics), r.ErrorCode)
 	}
 	a := r.Topics[0].Partitions[0]
-	out := Fetched{Code: a.ErrorCode, HighWatermark: a.HighWatermark, LogStart: a.LogStartOffset, Bytes: a.RecordBatches}
+	out := Fetched{Code: a.ErrorCode, Preferred: a.PreferredReadReplica, HighWatermark: a.HighWatermark, LogStart: a.LogStartOffset, Bytes: a.RecordBatches}
 	out.Batches, _, _ = logfile.Scan(a.RecordBatches)
 	return out, nil
 }

@@ -1,0 +1,126 @@
+package cluster
+
+import (
+	"slices"
+	"testing"
+
+	"seedlog/checker"
+)
+
+// entry is a batch of one record.
+func entry(base int64, epoch int32) Entry {
+	return Entry{base, base, epoch, uint32(base)*7 + uint32(epoch)}
+}
+
+func entries(n int64, epoch int32) (out []Entry) {
+	for i := range n {
+		out = append(out, entry(i, epoch))
+	}
+	return out
+}
+
+func none(ID, int32) bool    { return false }
+func anyone(node int32) bool { return true }
+
+// replicated3 is t-0 on three nodes, ten batches each, all committed, under min ISR 2.
+func replicated3(v *checker.Verdict, elr int16) *Replicas {
+	s := NewState(v)
+	s.apply(world(elr), 0)
+	r := NewReplicas(s, v)
+	for node := int32(1); node <= 3; node++ {
+		r.See(node, "t-0", topicID(9), entries(10, 0), 0)
+	}
+	r.Told("t-0", 10)
+	r.Check(none, anyone)
+	return r
+}
+
+func TestReplicasFindLostAndChangedLogs(t *testing.T) {
+	id := topicID(9)
+	isr := func(r *Replicas, members ...int32) {
+		r.State.apply([][]byte{changeRec(id, members, nil, nil, nil, nil, members[0])}, 50)
+	}
+	no, yes := func(string) bool { return false }, func(string) bool { return true }
+	for _, c := range []struct {
+		name string
+		elr  int16
+		then func(r *Replicas)
+		want string
+	}{
+		{"nothing", 1, func(*Replicas) {}, ""},
+		{"a member ends below", 1, func(r *Replicas) { r.See(2, "t-0", id, entries(8, 0), 8) }, "I3"},
+		{"who is no member ends below", 1, func(r *Replicas) { isr(r, 1, 3); r.See(2, "t-0", id, entries(8, 0), 8) }, ""},
+		{"a member holds something else", 1, func(r *Replicas) {
+			r.See(2, "t-0", id, append(entries(8, 0), entry(8, 1), entry(9, 1)), 8)
+		}, "I1"},
+		{"two batches under one name", 1, func(r *Replicas) {
+			r.See(2, "t-0", id, append(entries(9, 0), Entry{9, 9, 0, 1}), 9)
+		}, "I2"},
+		{"above what was told anything goes", 1, func(r *Replicas) { r.See(2, "t-0", id, append(entries(10, 0), entry(10, 3)), 10) }, ""},
+		{"a member that lost power", 1, func(r *Replicas) { r.Crashed(2, yes); r.See(2, "t-0", id, entries(8, 0), 8) }, ""},
+		{"a member that was killed", 1, func(r *Replicas) { r.Crashed(2, no); r.See(2, "t-0", id, entries(8, 0), 8) }, "I3"},
+		{"a leader that has everything", 1, func(r *Replicas) { r.Began(2, "t-0", 1, 10, false) }, ""},
+		{"two leaders in an epoch", 1, func(r *Replicas) { r.Began(2, "t-0", 1, 10, false); r.Began(3, "t-0", 1, 10, false) }, "I9"},
+		{"a leader that lacks something", 1, func(r *Replicas) { r.Began(2, "t-0", 1, 9, false) }, "I4"},
+		{"where that is allowed", 1, func(r *Replicas) { r.Began(2, "t-0", 1, 9, true) }, ""},
+		{"one of two copies lost power", 1, func(r *Replicas) { r.Crashed(2, yes); r.Began(2, "t-0", 1, 9, false) }, "I4"},
+		{"both lost power", 1, func(r *Replicas) { r.Crashed(2, yes); r.Crashed(1, yes); r.Began(2, "t-0", 1, 9, false) }, ""},
+		{"both lost power, another one leads", 1, func(r *Replicas) { r.Crashed(2, yes); r.Crashed(1, yes); r.Began(3, "t-0", 1, 9, false) }, "I4"},
+		{"the last member lost power, nobody keeps eligible leaders", 0, func(r *Replicas) { r.Crashed(2, yes); r.Began(2, "t-0", 1, 9, false) }, ""},
+		{"who lost power is back in the ISR", 1, func(r *Replicas) {
+			r.Crashed(2, yes)
+			isr(r, 1, 3)
+			r.State.apply([][]byte{brokerRec(2, 60, 0)}, 60)
+			isr(r, 1, 2, 3)
+			r.Check(none, anyone)
+			r.Crashed(1, yes)
+			r.Began(1, "t-0", 1, 9, false)
+		}, "I4"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			var v checker.Verdict
+			r := replicated3(&v, c.elr)
+			found(t, &v, "")
+			c.then(r)
+			r.Check(none, anyone)
+			found(t, &v, c.want)
+		})
+	}
+}
+
+func TestTheBudgetKeepsAsManyCopiesAsTheProtocolNeeds(t *testing.T) {
+	var v checker.Verdict
+	r := replicated3(&v, 1)
+	if !r.Affords(1) {
+		t.Error("one loss is not affordable with min.insync.replicas 2")
+	}
+	r.Crashed(2, func(string) bool { return true })
+	if r.Affords(1) || !r.Affords(2) {
+		t.Error("two losses are affordable, or the same one twice is not")
+	}
+}
+
+func TestALossMovesWhatIsCommitted(t *testing.T) {
+	var v checker.Verdict
+	r := replicated3(&v, 1)
+	loss, lost := r.Began(2, "t-0", 4, 7, true)
+	if !lost || loss.Offset != 7 || !loss.Unclean || r.HighWatermark("t-0") != 7 {
+		t.Fatalf("loss %+v %v, high watermark %d", loss, lost, r.HighWatermark("t-0"))
+	}
+	for node := int32(1); node <= 3; node++ {
+		r.See(node, "t-0", topicID(9), append(entries(7, 0), entry(7, 4)), 7)
+	}
+	r.Told("t-0", 8)
+	r.Check(none, anyone)
+	found(t, &v, "")
+	if why := r.Differ(r.State.Named("t-0")); why != "" {
+		t.Error(why)
+	}
+	r.See(3, "t-0", topicID(9), append(entries(7, 0), entry(7, 5)), 7)
+	if r.Differ(r.State.Named("t-0")) == "" {
+		t.Error("replicas that differ are equal")
+	}
+	if got := r.Ends("t-0"); !slices.Equal([]int64{got[1], got[2], got[3]}, []int64{8, 8, 8}) {
+		t.Errorf("ends %v", got)
+	}
+}

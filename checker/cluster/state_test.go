@@ -1,0 +1,89 @@
+package cluster
+
+import (
+	"testing"
+
+	"seedlog/checker"
+)
+
+// world is three unfenced brokers and a topic of one partition.
+func world(elr int16) [][]byte {
+	id := topicID(9)
+	return [][]byte{
+		featureRec("eligible.leader.replicas.version", elr),
+		brokerRec(1, 1, 0), brokerRec(2, 2, 0), brokerRec(3, 3, 0),
+		topicRec("t", id), configRec("t", "min.insync.replicas", "2"),
+		partitionRec(Partition{ID: id, Replicas: []int32{1, 2, 3}, ISR: []int32{1, 2, 3}, Leader: 1}),
+	}
+}
+
+func TestStateFindsBrokenMetadata(t *testing.T) {
+	id := topicID(9)
+	change := func(isr, elr []int32, leader int32) []byte { return changeRec(id, isr, nil, nil, nil, elr, leader) }
+	for _, c := range []struct {
+		name  string
+		elr   int16
+		steps [][][]byte
+		want  string
+	}{
+		{"nothing happens", 1, nil, ""},
+		{"the ISR shrinks", 1, [][][]byte{{change([]int32{1, 2}, nil, -2)}}, ""},
+		{"eligible below min ISR", 1, [][][]byte{{change([]int32{1}, []int32{2}, -2)}}, ""},
+		{"eligible at min ISR", 1, [][][]byte{{change([]int32{1, 2}, []int32{3}, -2)}}, "I8"},
+		{"both in ISR and eligible", 1, [][][]byte{{change([]int32{1}, []int32{1}, -2)}}, "I8"},
+		{"a stranger in the ISR", 1, [][][]byte{{change([]int32{1, 2, 7}, nil, -2)}}, "I8"},
+		{"a stranger eligible", 1, [][][]byte{{change([]int32{1}, []int32{7}, -2)}}, "I8"},
+		{"the leader leaves the ISR", 1, [][][]byte{{change([]int32{2, 3}, nil, -2)}}, "I8"},
+		{"an election", 1, [][][]byte{{change([]int32{2, 3}, nil, 2)}}, ""},
+		{"fenced and taken out", 1, [][][]byte{{fenceRec(1, 1, 1), change([]int32{2, 3}, nil, 2)}}, ""},
+		{"fenced and left in", 1, [][][]byte{{fenceRec(2, 2, 1)}}, "I8"},
+		{"the last member fenced, nobody eligible", 0, [][][]byte{{change([]int32{1}, nil, -2)}, {fenceRec(1, 1, 1), change(nil, nil, -1)}}, ""},
+		{"the last member fenced, with eligible leaders", 1, [][][]byte{{change([]int32{1}, []int32{2}, -2)}, {fenceRec(1, 1, 1), change(nil, nil, -1)}}, "I8"},
+		{"fenced joins", 1, [][][]byte{{fenceRec(3, 3, 1), change([]int32{1, 2}, nil, -2)}, {change([]int32{1, 2, 3}, nil, -2)}}, "I8"},
+		{"a fenced leader", 0, [][][]byte{{change([]int32{1}, nil, -2)}, {fenceRec(1, 1, 1)}, {change(nil, nil, 1)}}, "I8"},
+		{"the same incarnation registers again", 1, [][][]byte{{brokerRec(3, 3, 0)}}, ""},
+		{"an older broker epoch", 1, [][][]byte{{brokerRec(3, 2, 0)}}, "I10"},
+		{"an older leader epoch", 1, [][][]byte{
+			{change(nil, nil, 2)}, {partitionRec(Partition{ID: id, Replicas: []int32{1, 2, 3}, ISR: []int32{1, 2, 3}, Leader: 1, Epoch: 5})}}, "I10"},
+		{"two leaders in an epoch", 1, [][][]byte{{partitionRec(Partition{ID: id, Replicas: []int32{1, 2, 3}, ISR: []int32{1, 2, 3}, Leader: 2, Epoch: 5})}}, "I9"},
+		{"a partition that is not there", 1, [][][]byte{{changeRec(topicID(8), nil, nil, nil, nil, nil, 1)}}, "I32"},
+		{"a record that ends early", 1, [][][]byte{{{1, 3, 2, 0}}}, "I31"},
+		{"a reassignment that ends well", 1, [][][]byte{
+			{brokerRec(4, 9, 0), changeRec(id, nil, []int32{2, 3, 4, 1}, []int32{1}, []int32{4}, nil, -2)},
+			{changeRec(id, []int32{2, 3, 4}, []int32{2, 3, 4}, []int32{}, []int32{}, nil, 2)}}, ""},
+		{"a reassignment that ends without the added one", 1, [][][]byte{
+			{brokerRec(4, 9, 0), changeRec(id, nil, []int32{2, 3, 4, 1}, []int32{1}, []int32{4}, nil, -2)},
+			{changeRec(id, []int32{2, 3}, []int32{2, 3, 4}, []int32{}, []int32{}, nil, 2)}}, "I33"},
+		{"a reassignment that is taken back", 1, [][][]byte{
+			{brokerRec(4, 9, 0), changeRec(id, nil, []int32{2, 3, 4, 1}, []int32{1}, []int32{4}, nil, -2)},
+			{changeRec(id, nil, []int32{1, 2, 3}, []int32{}, []int32{}, nil, -2)}}, ""},
+		{"a smaller factor without all targets", 1, [][][]byte{
+			{change([]int32{1, 2}, nil, -2)}, {changeRec(id, nil, nil, []int32{1}, nil, nil, -2)},
+			{changeRec(id, []int32{2}, []int32{2, 3}, []int32{}, []int32{}, nil, 2)}}, "I33"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			var v checker.Verdict
+			s := NewState(&v)
+			s.apply(world(c.elr), 0)
+			for i, step := range c.steps {
+				s.apply(step, int64(10*(i+1)))
+			}
+			found(t, &v, c.want)
+		})
+	}
+}
+
+func TestADeletedTopicTakesItsSettingsAlong(t *testing.T) {
+	var v checker.Verdict
+	s := NewState(&v)
+	s.apply(world(1), 0)
+	p := s.Named("t-0")
+	if p == nil || s.MinISR(p) != 2 {
+		t.Fatalf("partition %+v", p)
+	}
+	s.apply([][]byte{rec(9, 0).id(topicID(9)).uvarint(0).b}, 20)
+	if _, ok := s.Config("t", "min.insync.replicas"); ok || s.Named("t-0") != nil || s.Find(topicID(9), 0) != nil {
+		t.Error("something is left")
+	}
+	found(t, &v, "")
+}
