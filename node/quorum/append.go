@@ -66,15 +66,6 @@ func (h *Host) NextOffset(epoch int32) (int64, error) {
 	return h.pendingNext, nil
 }
 
-// takePending takes what is queued to be appended.
-func (h *Host) takePending() []appendOp {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	ops := h.pending
-	h.pending = nil
-	return ops
-}
-
 // write appends ops and syncs them with one sync.
 func (h *Host) write(t *task.T, ops []appendOp) error {
 	for len(ops) > 0 {

@@ -30,6 +30,7 @@ type line struct {
 	client *peer.Client
 	key    raft.ReplicaKey // in Host.senders; of none for a fetcher
 	ready  task.Signal     // next or closed changed
+	said   string          // the last complaint about an answer
 
 	// Under the Host's mu.
 	next   *raft.Send
@@ -174,9 +175,17 @@ func (l *line) exchange(t *task.T, s *raft.Send) inbound {
 		if reply, records, err = h.decode(resp); err == nil {
 			return inbound{event: raft.Response{Seq: s.Seq, Reply: reply}, records: records}
 		}
-		h.emit(BadAnswer{Peer: addr, Err: err})
+		l.complain(addr, err)
 	}
 	return inbound{event: raft.NoResponse{Seq: s.Seq}}
+}
+
+// complain reports a bad answer, once: it is likely to come again and again.
+func (l *line) complain(addr string, err error) {
+	if text := err.Error(); text != l.said {
+		l.said = text
+		l.h.emit(BadAnswer{Peer: addr, Err: err})
+	}
 }
 
 func (h *Host) dial(t *task.T, c *peer.Client, addr string, req kmsg.Request, until clock.Instant) (kmsg.Response, error) {

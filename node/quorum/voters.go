@@ -1,6 +1,7 @@
 package quorum
 
 import (
+	"slices"
 	"strconv"
 	"strings"
 
@@ -61,24 +62,20 @@ func hostPort(host string, port uint16) string {
 }
 
 // anyAddress is one of those whom a node asks that knows no leader, another one each time.
+// That is nobody if there are only this node's own addresses.
 func (h *Host) anyAddress() string {
-	servers := h.cfg.Bootstrap
-	if len(servers) == 0 {
-		for _, v := range h.cfg.StaticVoters {
-			if v.Key.ID != h.cfg.NodeID {
-				servers = append(servers, h.address(v.Endpoints))
-			}
-		}
-	}
 	h.mu.Lock()
 	defer h.mu.Unlock()
+	servers := slices.Clone(h.cfg.Bootstrap)
 	if len(servers) == 0 {
 		for _, v := range h.known {
-			if v.Key.ID != h.cfg.NodeID {
-				servers = append(servers, h.address(v.Endpoints))
-			}
+			servers = append(servers, h.address(v.Endpoints))
 		}
 	}
+	servers = slices.DeleteFunc(servers, func(addr string) bool {
+		own := func(e raft.Endpoint) bool { return hostPort(e.Host, e.Port) == addr }
+		return addr == "" || slices.ContainsFunc(h.cfg.Endpoints, own)
+	})
 	if len(servers) == 0 {
 		return ""
 	}

@@ -1,0 +1,314 @@
+package quorum_test
+
+import (
+	"testing"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kerr"
+	"github.com/twmb/franz-go/pkg/kmsg"
+
+	"seedlog/clock/task"
+	"seedlog/node/quorum"
+	"seedlog/sim/sched"
+)
+
+func TestThreeHostsElectAndReplicate(t *testing.T) {
+	for _, static := range []bool{false, true} {
+		c := newCluster(t, 1, 3, sched.Calm())
+		c.static = static
+		c.up(3)
+		c.moreAcked(50)
+		c.level()
+		if len(c.leaders) != 1 {
+			t.Errorf("static %v: leaders %v where nothing happened", static, c.leaders)
+		}
+	}
+}
+
+func TestTheLeaderIsKilledAndComesBack(t *testing.T) {
+	c := newCluster(t, 2, 3, sched.Calm())
+	c.up(3)
+	for range 4 {
+		c.moreAcked(10)
+		l := c.leader()
+		l.kill(true)
+		began := c.s.Now()
+		c.moreAcked(10)
+		if took := c.s.Now().Sub(began); took > 6*time.Second {
+			t.Errorf("%v without a leader", took)
+		}
+		l.boot()
+		c.level()
+	}
+	c.reached("quorum-leader-elected", "quorum-vote-granted", "quorum-follower")
+}
+
+// A leader that nobody hears resigns by itself (KAFKA-15489), and what it appended meanwhile
+// is cut when it hears of the next one.
+func TestAnIsolatedLeaderResignsAndItsTailIsCut(t *testing.T) {
+	c := newCluster(t, 3, 3, sched.Calm())
+	c.up(3)
+	c.moreAcked(10)
+	old := c.leader()
+	committed, end := old.inc.host.HighWatermark(), old.inc.log.LogEndOffset()
+	c.isolate(old)
+	c.until("a tail that nobody else has", time.Second, func() bool { return old.inc.log.LogEndOffset() > end })
+	c.until("the leader resigns", 4*time.Second, func() bool { return !old.inc.leads() })
+	c.until("another leader", 10*time.Second, func() bool { l := c.leader(); return l != nil && l != old })
+	c.moreAcked(10)
+	c.net.HealAll()
+	c.level()
+	c.reached("quorum-quorum-lost", "quorum-leader-resigned", "metadata-log-truncated", "quorum-diverged")
+	if old.inc.host.HighWatermark() <= committed {
+		t.Error("the old leader did not go on")
+	}
+}
+
+// A leader that stops hands over, without anybody waiting for a timeout.
+func TestALeaderThatStopsHandsOver(t *testing.T) {
+	c := newCluster(t, 4, 3, sched.Calm())
+	c.up(3)
+	c.moreAcked(10)
+	old := c.leader()
+	began := c.s.Now()
+	old.inc.g.Go("resign", old.inc.host.Resign)
+	c.until("another leader", time.Minute, func() bool { l := c.leader(); return l != nil && l != old })
+	if took := c.s.Now().Sub(began); took > 200*time.Millisecond {
+		t.Errorf("handing over took %v", took)
+	}
+	c.moreAcked(10)
+	old.inc.g.Stop()
+	c.until("the process ends", time.Minute, func() bool { return old.inc.g.Len() == 0 })
+	old.kill(false)
+	c.moreAcked(10)
+	old.boot()
+	c.level()
+}
+
+// A voter whose log ends below the leader's begins anew from the leader's snapshot, fetched
+// in pieces, and its listeners see the difference.
+func TestALaggingVoterInstallsASnapshot(t *testing.T) {
+	c := newCluster(t, 5, 3, sched.Calm())
+	c.snapshotBytes = 4 << 10
+	c.up(3)
+	c.moreAcked(20)
+	lagging := c.members[0]
+	if lagging == c.leader() {
+		lagging = c.members[1]
+	}
+	c.isolate(lagging)
+	c.until("snapshots beyond the log of the one that is cut off", time.Minute, func() bool {
+		l := c.leader()
+		return l != nil && l.inc.log.LogStartOffset() > lagging.inc.log.LogEndOffset()
+	})
+	c.net.HealAll()
+	c.level()
+	c.until("the snapshot is installed", time.Second, func() bool { return c.counts["metadata-snapshot-installed"] > 0 })
+	if lagging.inc.log.LogStartOffset() == 0 {
+		t.Error("it has a log from the beginning")
+	}
+	// The node comes up from what it installed.
+	lagging.kill(true)
+	c.moreAcked(5)
+	lagging.boot()
+	c.level()
+	// An empty observer begins with the snapshot, too.
+	o := c.add()
+	o.observer = true
+	c.format(o, 0)
+	o.boot()
+	c.level()
+	if o.inc.log.LogStartOffset() == 0 {
+		t.Error("the observer began at offset 0")
+	}
+}
+
+// A node that lost the end of its quorum-state file takes part again: the log knows the epoch.
+func TestALostQuorumStateIsNoSecondVote(t *testing.T) {
+	c := newCluster(t, 6, 3, sched.Calm())
+	c.up(3)
+	c.moreAcked(10)
+	for _, m := range c.members {
+		m.kill(true)
+		c.do(m.name+"/lose", func(tk *task.T, rt *sched.Runtime) error {
+			d := m.disk.Mount(rt)
+			defer d.Kill()
+			if err := d.Remove(tk, "/data/__cluster_metadata-0/quorum-state"); err != nil {
+				return err
+			}
+			return d.SyncDir(tk, "/data/__cluster_metadata-0")
+		})
+		m.boot()
+		c.moreAcked(10)
+		c.level()
+	}
+}
+
+func TestVotersAreAddedAndRemoved(t *testing.T) {
+	c := newCluster(t, 7, 3, sched.Calm())
+	joiner := c.add()
+	c.up(3)
+	c.moreAcked(10)
+	add := func(want int16) {
+		t.Helper()
+		var code int16
+		c.ask(c.leader(), func(tk *task.T, h *quorum.Host) { code = h.AddVoter(tk, adding(joiner)).ErrorCode })
+		if code != want {
+			t.Errorf("adding: %v", kerr.ErrorForCode(code))
+		}
+	}
+	c.level()
+	add(0)
+	if got := c.describeQuorum(); len(got.CurrentVoters) != 4 || len(got.Observers) != 0 {
+		t.Errorf("%+v", got)
+	}
+	add(kerr.DuplicateVoter.Code)
+	c.moreAcked(10)
+	// The leader is removed, too: it commits that without itself, and resigns.
+	old := c.leader()
+	remove := func(want int16) {
+		t.Helper()
+		var code int16
+		c.ask(c.leader(), func(tk *task.T, h *quorum.Host) { code = h.RemoveVoter(tk, removing(old)).ErrorCode })
+		if code != want {
+			t.Errorf("removing: %v", kerr.ErrorForCode(code))
+		}
+	}
+	remove(0)
+	c.until("another leader", 10*time.Second, func() bool { l := c.leader(); return l != nil && l != old })
+	c.moreAcked(10)
+	remove(kerr.VoterNotFound.Code)
+	if got := c.describeQuorum(); len(got.CurrentVoters) != 3 || len(got.Observers) != 1 || got.Observers[0].ReplicaID != old.id {
+		t.Errorf("%+v", got)
+	}
+	// The four are still level, whoever votes; and a restart changes nothing.
+	for _, m := range c.members {
+		m.kill(true)
+		m.boot()
+	}
+	c.moreAcked(10)
+	c.level()
+	c.reached("quorum-voter-added", "quorum-voter-removed", "quorum-removed")
+}
+
+func adding(m *member) *kmsg.AddRaftVoterRequest {
+	req := kmsg.NewPtrAddRaftVoterRequest()
+	req.VoterID, req.VoterDirectoryID, req.TimeoutMillis = m.id, m.dir, 10_000
+	e := kmsg.NewAddRaftVoterRequestListener()
+	e.Name, e.Host, e.Port = "CONTROLLER", m.name, controllerPort
+	req.Listeners = append(req.Listeners, e)
+	return req
+}
+
+func removing(m *member) *kmsg.RemoveRaftVoterRequest {
+	req := kmsg.NewPtrRemoveRaftVoterRequest()
+	req.VoterID, req.VoterDirectoryID = m.id, m.dir
+	return req
+}
+
+func (c *cluster) describeQuorum() (out kmsg.DescribeQuorumResponseTopicPartition) {
+	c.Helper()
+	c.ask(c.leader(), func(t *task.T, h *quorum.Host) {
+		req := kmsg.NewPtrDescribeQuorumRequest()
+		topic := kmsg.NewDescribeQuorumRequestTopic()
+		topic.Topic = quorum.ClusterMetadata
+		topic.Partitions = append(topic.Partitions, kmsg.NewDescribeQuorumRequestTopicPartition())
+		req.Topics = append(req.Topics, topic)
+		resp := h.Describe(t, req)
+		out = resp.Topics[0].Partitions[0]
+	})
+	return out
+}
+
+// A voter that comes back at another address tells the leader so, and is found there.
+func TestAVoterMoves(t *testing.T) {
+	c := newCluster(t, 8, 3, sched.Calm())
+	c.up(3)
+	c.moreAcked(10)
+	moved := c.members[0]
+	if moved == c.leader() {
+		moved = c.members[1]
+	}
+	moved.kill(false)
+	moved.port = controllerPort + 1
+	moved.boot()
+	c.level()
+	c.until("the voters name the new address", time.Minute, func() bool { return c.counts["quorum-voter-updated"] > 0 })
+	// Without one of the others it is needed, and has to be asked where it is now.
+	for _, m := range c.members {
+		if m != moved && m != c.leader() {
+			m.kill(false)
+			break
+		}
+	}
+	c.moreAcked(10)
+}
+
+// Messages of another cluster, for another voter or about another topic are refused.
+func TestStrangersAreRefused(t *testing.T) {
+	c := newCluster(t, 9, 3, sched.Calm())
+	c.up(3)
+	c.moreAcked(5)
+	first := c.leader()
+	first.inc.g.Go("resign", first.inc.host.Resign)
+	c.until("another leader", time.Minute, func() bool { l := c.leader(); return l != nil && l != first })
+	l := c.leader()
+	_, epoch := l.inc.host.Leader()
+	vote := func() *kmsg.VoteRequest {
+		r := kmsg.NewPtrVoteRequest()
+		r.Version, r.VoterID = 2, l.id
+		topic := kmsg.NewVoteRequestTopic()
+		topic.Topic = quorum.ClusterMetadata
+		p := kmsg.NewVoteRequestTopicPartition()
+		p.CandidateEpoch, p.CandidateID, p.VoterDirectoryID, p.LastOffset = epoch, l.id%3+1, l.dir, 1
+		topic.Partitions = append(topic.Partitions, p)
+		r.Topics = append(r.Topics, topic)
+		return r
+	}
+	for _, bad := range []struct {
+		name      string
+		change    func(r *kmsg.VoteRequest)
+		top, part int16
+	}{
+		{"as it should be", func(r *kmsg.VoteRequest) {}, 0, 0},
+		{"another cluster", func(r *kmsg.VoteRequest) { r.ClusterID = kmsg.StringPtr("other") }, kerr.InconsistentClusterID.Code, 0},
+		{"another topic", func(r *kmsg.VoteRequest) { r.Topics[0].Topic = "t" }, kerr.InvalidRequest.Code, 0},
+		{"no topic", func(r *kmsg.VoteRequest) { r.Topics = nil }, kerr.InvalidRequest.Code, 0},
+		{"two partitions", func(r *kmsg.VoteRequest) {
+			r.Topics[0].Partitions = append(r.Topics[0].Partitions, r.Topics[0].Partitions...)
+		}, kerr.InvalidRequest.Code, 0},
+		{"another partition", func(r *kmsg.VoteRequest) { r.Topics[0].Partitions[0].Partition = 1 }, kerr.InvalidRequest.Code, 0},
+		{"another voter", func(r *kmsg.VoteRequest) { r.VoterID++ }, 0, kerr.InvalidVoterKey.Code},
+		{"another directory", func(r *kmsg.VoteRequest) { r.Topics[0].Partitions[0].VoterDirectoryID[0]++ }, 0, kerr.InvalidVoterKey.Code},
+		{"an old epoch", func(r *kmsg.VoteRequest) { r.Topics[0].Partitions[0].CandidateEpoch = epoch - 1 }, 0, kerr.FencedLeaderEpoch.Code},
+		{"a negative offset", func(r *kmsg.VoteRequest) { r.Topics[0].Partitions[0].LastOffset = -1 }, 0, kerr.InvalidRequest.Code},
+	} {
+		c.ask(l, func(tk *task.T, h *quorum.Host) {
+			req := vote()
+			bad.change(req)
+			resp := h.Vote(tk, req, "CONTROLLER")
+			part := int16(0)
+			if len(resp.Topics) > 0 {
+				part = resp.Topics[0].Partitions[0].ErrorCode
+			}
+			if resp.ErrorCode != bad.top || part != bad.part {
+				t.Errorf("%s: %v, %v", bad.name, kerr.ErrorForCode(resp.ErrorCode), kerr.ErrorForCode(part))
+			}
+		})
+	}
+	if _, now := l.inc.host.Leader(); now != epoch || c.leader() != l {
+		t.Error("a refused message moved the leader")
+	}
+	// A node of another cluster finds its servers, and stays out, with one line about it.
+	other := c.add()
+	other.cluster = "other"
+	c.format(other, 0)
+	other.boot()
+	c.pass(10 * time.Second)
+	if n := c.counts["quorum-bad-answer"]; n != 1 {
+		t.Errorf("%d lines about a node of another cluster", n)
+	}
+	if other.inc.image.Offset >= 0 || c.leader() != l {
+		t.Error("it takes part")
+	}
+}
