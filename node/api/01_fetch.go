@@ -54,9 +54,11 @@ type fetchTarget struct {
 
 	part   *replica.Partition // nil: see the result's code
 	epoch  int32
+	leads  bool  // this broker leads, or the asker reads from a follower
 	bytes  int64 // appended so far
 	end    int64 // of what may be read
 	hidden bool  // more was appended than may be read: bytes counts it already
+	muted  bool  // throttled: what is appended is no reason to answer
 }
 
 func (s *Service) fetchRequest(t *task.T, r *conn.Request, reply *conn.Reply) {
@@ -90,6 +92,7 @@ func (s *Service) fetchRequest(t *task.T, r *conn.Request, reply *conn.Reply) {
 		}
 	}
 	op.choose()
+	op.count(t)
 	op.closeSession()
 	op.send(reply)
 }
@@ -104,7 +107,7 @@ func (op *fetchOp) openSession(now clock.Instant) int16 {
 			cache.end(op.sessionID)
 		}
 		if op.sessionEpoch == sessionEpochInitial && len(op.parts) > 0 {
-			op.session = cache.begin(len(op.parts), now)
+			op.session = cache.begin(len(op.parts), op.fromReplica(), now)
 		}
 		if op.session != nil {
 			op.session.byID = op.version >= 13
@@ -170,7 +173,7 @@ func (op *fetchOp) read(t *task.T) bool {
 		if code != 0 {
 			op.fail(target, result, code)
 		}
-		failed = failed || code != 0 || result.diverges
+		failed = failed || code != 0 || result.diverges || result.elsewhere
 		got += result.data.Size
 		left = max(left-result.data.Size, 0)
 	}
@@ -202,15 +205,14 @@ func (op *fetchOp) resolve(target *fetchTarget, result *fetchResult) int16 {
 	if code != 0 {
 		return code
 	}
-	epoch, err := part.LeaderEpoch(target.asked.currentEpoch)
+	epoch, leads, err := part.Serves(target.asked.currentEpoch, op.anyReplica())
+	if err == nil && op.fromReplica() {
+		err = op.checkReplica(part, target)
+	}
 	if err != nil {
 		return errorCode(err)
 	}
-	if op.replicaID >= 0 {
-		// Followers fetch from brokers that lead them; this one has none.
-		return kerr.NotLeaderForPartition.Code
-	}
-	target.part, target.epoch = part, epoch
+	target.part, target.epoch, target.leads = part, epoch, leads
 	return 0
 }
 
@@ -223,51 +225,91 @@ func (op *fetchOp) nameOf(frame []byte) string {
 }
 
 func (op *fetchOp) readOne(t *task.T, target *fetchTarget, result *fetchResult, left int64, minOne bool) int16 {
-	log := target.part.Log()
-	bound := storage.ToHighWatermark
-	if op.readCommitted {
-		bound = storage.ToLastStable
-		result.aborted = true
+	if op.sendElsewhere(target, result) {
+		return 0
 	}
+	bound := op.bound(target)
+	result.aborted = bound == storage.ToLastStable
 	target.bytes = target.part.BytesAppended()
 	limit := int32(min(int64(max(target.asked.maxBytes, 0)), left))
-	if op.diverged(target, result) {
+	known := op.diverged(target, result)
+	if target.muted = op.throttled(t, target); target.muted || result.diverges {
 		limit, minOne = 0, false
 	}
-	err := log.Read(t, target.asked.offset, limit, bound, minOne, &result.data)
-	if errors.Is(err, storage.ErrOffsetOutOfRange) && op.aboveBound(target) {
-		// Between what may be read and the end of the log: nothing yet.
-		err = nil
-		result.data.HighWatermark, result.data.LastStableOffset = log.HighWatermark(), log.LastStableOffset()
-		result.data.LogStartOffset = log.LogStartOffset()
+	err := target.part.Log().Read(t, target.asked.offset, limit, bound, minOne, &result.data)
+	if errors.Is(err, storage.ErrOffsetOutOfRange) {
+		err = op.outside(target, result, err)
+	}
+	if err == nil && !known {
+		err = errUnknownEpoch
+	}
+	if err == nil {
+		err = op.settle(t, target, result)
 	}
 	if err != nil {
 		return errorCode(err)
 	}
 	result.hw, result.lso, result.logStart = result.data.HighWatermark, result.data.LastStableOffset, result.data.LogStartOffset
-	target.end = result.hw
-	if op.readCommitted {
-		target.end = result.lso
-	}
+	target.end = end(bound, &result.data)
 	target.hidden = result.data.LogEndOffset > target.end
 	return 0
 }
 
-func (op *fetchOp) aboveBound(target *fetchTarget) bool {
-	log := target.part.Log()
-	return target.asked.offset >= log.LogStartOffset() && target.asked.offset <= log.LogEndOffset()
+// bound is how far the asker reads.
+func (op *fetchOp) bound(target *fetchTarget) storage.Bound {
+	switch {
+	case op.fromReplica():
+		return target.part.ReplicaBound()
+	case op.readCommitted:
+		return storage.ToLastStable
+	}
+	return storage.ToHighWatermark
 }
 
-// diverged compares the epoch of the asker's last record with the log (KIP-595).
-func (op *fetchOp) diverged(target *fetchTarget, result *fetchResult) bool {
+// end is the offset of the bound.
+func end(b storage.Bound, f *storage.Fetched) int64 {
+	switch b {
+	case storage.ToLogEnd:
+		return f.LogEndOffset
+	case storage.ToSynced:
+		return f.SyncedEnd
+	case storage.ToLastStable:
+		return f.LastStableOffset
+	}
+	return f.HighWatermark
+}
+
+// outside judges a read that the log refused. Between what may be read and the end of the
+// log there is nothing yet; a follower may not have yet what its leader has.
+func (op *fetchOp) outside(target *fetchTarget, result *fetchResult, err error) error {
+	log := target.part.Log()
+	switch {
+	case target.asked.offset < log.LogStartOffset():
+		return err
+	case target.asked.offset <= log.LogEndOffset():
+		result.data.HighWatermark, result.data.LastStableOffset = log.HighWatermark(), log.LastStableOffset()
+		result.data.LogStartOffset = log.LogStartOffset()
+		return nil
+	case !target.leads && target.part.CommittedElsewhere(target.asked.offset):
+		return errOffsetNotAvailable
+	}
+	return err
+}
+
+// diverged compares the epoch of the asker's last record with the log (KIP-595). It reports
+// false if the log cannot tell where that epoch ended.
+func (op *fetchOp) diverged(target *fetchTarget, result *fetchResult) (known bool) {
 	if target.asked.lastFetchedEpoch < 0 {
-		return false
+		return true
 	}
 	epoch, end := target.part.Log().EndOffsetForEpoch(target.asked.lastFetchedEpoch)
+	if epoch < 0 || end < 0 {
+		return false
+	}
 	if epoch < target.asked.lastFetchedEpoch || end < target.asked.offset {
 		result.diverges, result.divergeEpoch, result.divergeOffset = true, epoch, end
 	}
-	return result.diverges
+	return true
 }
 
 func (op *fetchOp) fail(target *fetchTarget, result *fetchResult, code int16) {
@@ -280,58 +322,6 @@ func (op *fetchOp) fail(target *fetchTarget, result *fetchResult, code int16) {
 	k := replica.Key{Topic: target.asked.id, Partition: result.index}
 	result.leader, result.leaderEpoch, result.tellLeader = op.hints.hint(op.image, k, op.listener)
 }
-
-// release gives the pins of a read back that is not answered with.
-func (op *fetchOp) release() {
-	for i := range op.targets {
-		op.results[i].data.Release()
-	}
-}
-
-// wait parks until there may be enough to read, or the deadline. It reports false if the
-// node stops.
-func (op *fetchOp) wait(t *task.T, deadline clock.Instant) bool {
-	op.watch = op.watch[:0]
-	for i := range op.targets {
-		if p := op.targets[i].part; p != nil {
-			op.watch = append(op.watch, &p.Appended)
-		}
-	}
-	seen := op.woken.Generation()
-	op.s.Replicas.Purgatory().Watch(&op.delayed, op, deadline, op.watch...)
-	return op.woken.Wait(t, seen, clock.Never) != task.Stopping
-}
-
-// Ready implements replica.Operation: enough was appended since the last read, as far as
-// it can be read, or a partition is not led any more.
-func (op *fetchOp) Ready() bool {
-	more := int64(0)
-	for i := range op.targets {
-		target := &op.targets[i]
-		if target.part == nil {
-			continue
-		}
-		if !target.part.Leads(target.epoch) {
-			return true
-		}
-		log := target.part.Log()
-		end := log.HighWatermark()
-		if op.readCommitted {
-			end = log.LastStableOffset()
-		}
-		switch {
-		case end <= target.end:
-		case target.hidden:
-			return true // how much of it became readable is not counted: look
-		default:
-			more += target.part.BytesAppended() - target.bytes
-		}
-	}
-	return more >= op.need
-}
-
-// Complete implements replica.Operation: it lets the request's task go on.
-func (op *fetchOp) Complete(expired bool) { op.woken.Raise() }
 
 // choose puts the results into the reply: all, or in a session those that say something
 // new.
@@ -359,7 +349,7 @@ func (op *fetchOp) choose() {
 
 // changed tells whether a session's client has to be told, and remembers what it is told.
 func (p *sessionPart) changed(r *fetchResult) bool {
-	changed := r.data.Size > 0 || r.hw != p.hw || r.logStart != p.logStart || r.diverges || r.code != 0
+	changed := r.data.Size > 0 || r.hw != p.hw || r.logStart != p.logStart || r.diverges || r.code != 0 || r.elsewhere
 	p.hw, p.logStart = r.hw, r.logStart
 	if r.code != 0 {
 		p.hw = -1
@@ -387,6 +377,7 @@ func (op *fetchOp) recycle() {
 	for i := range op.results {
 		op.results[i].reset()
 	}
+	op.rack = nil
 	op.image, op.hints.endpoints, op.out.endpoints = nil, op.hints.endpoints[:0], nil
 	if cap(op.parts) <= keepParts {
 		op.s.fetches.put(op)

@@ -20,6 +20,7 @@ type fetchRequest struct {
 	sessionEpoch  int32
 	parts         []fetchPart
 	forgotten     []fetchKey
+	rack          []byte // of the consumer
 }
 
 // fetchKey names a partition as the request does: by name, or from version 13 by id.
@@ -66,8 +67,9 @@ func (q *fetchRequest) decode(body []byte, version int16) error {
 			}
 		}
 	}
+	q.rack = nil
 	if version >= 11 {
-		r.text() // rack_id
+		q.rack = r.text()
 	}
 	r.tags(func(tag uint32, v *wireReader) {
 		if tag == 1 && version >= 15 {
@@ -145,12 +147,23 @@ type fetchResult struct {
 
 	leader, leaderEpoch int32
 	tellLeader          bool
+
+	elsewhere bool // another replica is to be read from instead (KIP-392):
+	preferred int32
 }
 
 func (p *fetchResult) reset() {
 	p.data.Release()
 	data := p.data
 	*p = fetchResult{data: data, hw: -1, lso: -1, logStart: -1}
+}
+
+// preferredReplica is what the reply says of it: -1 is the asked one.
+func (p *fetchResult) preferredReplica() int32 {
+	if p.elsewhere {
+		return p.preferred
+	}
+	return -1
 }
 
 // sameTopic tells whether two results stand under one topic of the reply.
@@ -230,7 +243,7 @@ func (f *fetchReply) encodePart(w *wireWriter, p *fetchResult) {
 	}
 	f.encodeAborted(w, p)
 	if f.version >= 11 {
-		w.int32(-1) // preferred_read_replica
+		w.int32(p.preferredReplica())
 	}
 	w.bytesLen(int(p.data.Size))
 	f.cuts = append(f.cuts, cut{len(w.buf), p})

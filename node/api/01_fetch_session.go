@@ -51,6 +51,7 @@ type fetchSession struct {
 	created  clock.Instant
 	busy     bool // a request is being served, under the cache's mu
 	evicted  bool // under the cache's mu
+	replica  bool // of a follower: no consumer takes its place
 }
 
 // sessionCache holds at most max.incremental.fetch.session.cache.slots sessions.
@@ -71,20 +72,21 @@ func (c *sessionCache) init(rt task.Runtime, rand *rand.Rand, slots int) {
 	c.byID = map[int32]*fetchSession{}
 }
 
-// begin makes a session for n partitions, or returns nil if the cache has no room.
-func (c *sessionCache) begin(n int, now clock.Instant) *fetchSession {
+// begin makes a session for n partitions, or returns nil if the cache has no room. replica
+// tells that a follower asks.
+func (c *sessionCache) begin(n int, replica bool, now clock.Instant) *fetchSession {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if c.slots <= 0 || c.parts+n > c.partsMax && !c.evict(n, now) {
+	if c.slots <= 0 || c.parts+n > c.partsMax && !c.evict(n, replica, now) {
 		return nil
 	}
-	if len(c.list) >= c.slots && !c.evict(n, now) {
+	if len(c.list) >= c.slots && !c.evict(n, replica, now) {
 		return nil
 	}
 	if c.parts+n > c.partsMax {
 		return nil
 	}
-	s := &fetchSession{id: c.newID(), epoch: 1, size: n, lastUsed: now, created: now, busy: true, index: map[sessionKey]*sessionPart{}}
+	s := &fetchSession{id: c.newID(), epoch: 1, size: n, replica: replica, lastUsed: now, created: now, busy: true, index: map[sessionKey]*sessionPart{}}
 	c.byID[s.id] = s
 	c.list = append(c.list, s)
 	c.parts += n
@@ -101,8 +103,9 @@ func (c *sessionCache) newID() int32 {
 }
 
 // evict makes room: the least recently used session goes if it was idle for long enough, or
-// else the smallest of those old enough that is smaller than the newcomer.
-func (c *sessionCache) evict(n int, now clock.Instant) bool {
+// else the smallest of those old enough that is smaller than the newcomer, or a consumer's
+// where a follower comes.
+func (c *sessionCache) evict(n int, replica bool, now clock.Instant) bool {
 	idle := millis(sessionIdleMs)
 	var stalest, smallest *fetchSession
 	for _, s := range c.list {
@@ -112,7 +115,8 @@ func (c *sessionCache) evict(n int, now clock.Instant) bool {
 		if now.Sub(s.lastUsed) > idle && (stalest == nil || s.lastUsed < stalest.lastUsed) {
 			stalest = s
 		}
-		if now.Sub(s.created) > idle && s.size < n && (smallest == nil || s.size < smallest.size) {
+		lesser := s.size < n && s.replica == replica || replica && !s.replica
+		if now.Sub(s.created) > idle && lesser && (smallest == nil || s.size < smallest.size) {
 			smallest = s
 		}
 	}

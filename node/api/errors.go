@@ -35,8 +35,12 @@ var codes = []struct {
 	{partition.ErrUnknownLeaderEpoch, kerr.UnknownLeaderEpoch.Code},
 	{partition.ErrNotEnoughReplicas, kerr.NotEnoughReplicas.Code},
 	{replica.ErrNotLeader, kerr.NotLeaderForPartition.Code},
+	{replica.ErrUnknownReplica, kerr.UnknownLeaderEpoch.Code},
 	{replica.ErrUnknownPartition, kerr.UnknownTopicOrPartition.Code},
 
+	{errUnknownEpoch, kerr.OffsetOutOfRange.Code},
+	{errOffsetNotAvailable, kerr.OffsetNotAvailable.Code},
+	{errStaleReplica, kerr.NotLeaderForPartition.Code},
 	{storage.ErrOffsetOutOfRange, kerr.OffsetOutOfRange.Code},
 	{storage.ErrBatchTooLarge, kerr.RecordListTooLarge.Code},
 	{storage.ErrEpoch, kerr.NotLeaderForPartition.Code},

@@ -27,7 +27,7 @@ func asks(topic string, n int) *fetchRequest {
 // begun is a session over n partitions that no request uses.
 func begun(t *testing.T, c *sessionCache, n int, now clock.Instant) *fetchSession {
 	t.Helper()
-	s := c.begin(n, now)
+	s := c.begin(n, false, now)
 	if s == nil {
 		t.Fatal("no room for a session")
 	}
@@ -148,23 +148,23 @@ func TestAFullCacheEvictsTheStaleThenTheSmaller(t *testing.T) {
 	at := func(s int) clock.Instant { return clock.Instant(time.Duration(s) * time.Second) }
 	c := newCache(2)
 	small, large := begun(t, c, 1, at(0)), begun(t, c, 5, at(0))
-	if c.begin(9, at(60)) != nil {
+	if c.begin(9, false, at(60)) != nil {
 		t.Error("a young session was evicted")
 	}
 	if got, _ := c.resume(small.id, 1, at(120)); got == nil {
 		t.Fatal("no session")
 	}
 	c.release(small)
-	fresh := c.begin(2, at(121)) // large was idle for longer than two minutes
+	fresh := c.begin(2, false, at(121)) // large was idle for longer than two minutes
 	if fresh == nil || !large.evicted || small.evicted {
 		t.Fatalf("evicted large %t, small %t", large.evicted, small.evicted)
 	}
 	fresh.update(asks("events", 2))
 	c.release(fresh)
-	if c.begin(1, at(130)) != nil {
+	if c.begin(1, false, at(130)) != nil {
 		t.Error("a session gave way to one that is not larger")
 	}
-	if c.begin(2, at(130)) == nil || !small.evicted {
+	if c.begin(2, false, at(130)) == nil || !small.evicted {
 		t.Error("a smaller, old session did not give way")
 	}
 }
@@ -172,13 +172,13 @@ func TestAFullCacheEvictsTheStaleThenTheSmaller(t *testing.T) {
 func TestSessionsAreBoundedByPartitionsToo(t *testing.T) {
 	c := newCache(2)
 	begun(t, c, 2*sessionPartitions-1, 0)
-	if c.begin(2, 0) != nil {
+	if c.begin(2, false, 0) != nil {
 		t.Error("more partitions than the cache may hold")
 	}
-	if c.begin(1, 0) == nil {
+	if c.begin(1, false, 0) == nil {
 		t.Error("there was room")
 	}
-	if none := newCache(0); none.begin(1, 0) != nil {
+	if none := newCache(0); none.begin(1, false, 0) != nil {
 		t.Error("a session without slots")
 	}
 }

@@ -23,6 +23,16 @@ type Env struct {
 	Dirs []Dir
 	// Events may be nil.
 	Events event.Sink
+
+	// Dial makes the client through which a fetcher asks another broker; name is what errors
+	// call it. Without it nothing is copied from other brokers.
+	Dial func(name string) Remote
+	// InterBrokerListener is the listener that brokers are reached on.
+	InterBrokerListener string
+	// Controller is asked for in-sync sets. Without it they stay as they are.
+	Controller Controller
+	// BrokerEpoch is the epoch of this broker's registration.
+	BrokerEpoch func() int64
 }
 
 // Dir is a log directory with its id from meta.properties.
@@ -41,12 +51,23 @@ type Manager struct {
 	purgatory *Purgatory
 	group     *task.Group
 
+	dial              func(name string) Remote
+	listener          string // between brokers
+	controller        Controller
+	brokerEpoch       func() int64
+	fetchersPerBroker int32
+	image             task.Published[meta.Image] // the newest
+	isr               isrKeeper
+	sent, received    throttle // of throttled replicas, to followers and from leaders
+
 	mu         task.Mutex
 	partitions map[Key]*Partition
-	failed     map[Key]error                // assigned here, and no directory could take them
-	unclaimed  map[Key]*storage.Log         // loaded, and not yet seen in the metadata
-	names      map[name][]*storage.Log      // of unclaimed
-	hosts      map[*storage.Dir]int         // how many partitions each directory has
+	failed     map[Key]error           // assigned here, and no directory could take them
+	unclaimed  map[Key]*storage.Log    // loaded, and not yet seen in the metadata
+	names      map[name][]*storage.Log // of unclaimed
+	hosts      map[*storage.Dir]int    // how many partitions each directory has
+	fetchers   map[source]*fetcher
+	sources    []*fetcher                   // of fetchers, in the order of creation
 	list       task.Published[[]*Partition] // in the order of creation; copied on write
 }
 
@@ -70,7 +91,18 @@ func NewManager(env Env) *Manager {
 		unclaimed:  map[Key]*storage.Log{},
 		names:      map[name][]*storage.Log{},
 		hosts:      map[*storage.Dir]int{},
+		fetchers:   map[source]*fetcher{},
+
+		dial: env.Dial, listener: env.InterBrokerListener, controller: env.Controller, brokerEpoch: env.BrokerEpoch,
+		fetchersPerBroker: env.Config().NumReplicaFetchers,
 	}
+	if m.brokerEpoch == nil {
+		m.brokerEpoch = func() int64 { return -1 }
+	}
+	m.image.Init(env.RT, meta.Empty())
+	m.isr.init(m)
+	m.sent.init(env.RT)
+	m.received.init(env.RT)
 	m.mu.Init(env.RT, "replica.Manager")
 	m.list.Init(env.RT, new([]*Partition))
 	return m
@@ -96,6 +128,9 @@ func (m *Manager) Adopt(skip ...string) {
 func (m *Manager) Start() {
 	cfg := m.config()
 	m.group.Go("purgatory", m.purgatory.Run)
+	if m.controller != nil {
+		m.group.Go("in-sync sets", m.isr.run)
+	}
 	m.every("high watermark checkpoint", cfg.HighWatermarkCheckpointMs, (*storage.Dir).CheckpointHighWatermarks)
 	m.every("recovery point checkpoint", cfg.RecoveryPointCheckpointMs, (*storage.Dir).CheckpointRecoveryPoints)
 	m.every("log start checkpoint", cfg.LogStartCheckpointMs, (*storage.Dir).CheckpointLogStarts)
@@ -163,6 +198,7 @@ func (m *Manager) Partition(k Key) (*Partition, error) {
 
 // MetadataChanged implements quorum.Listener: it makes, deletes and re-leads partitions.
 func (m *Manager) MetadataChanged(t *task.T, d *meta.Delta) {
+	m.image.Store(d.To)
 	var work []assignment
 	for i := range d.Topics {
 		topic := &d.Topics[i]
@@ -181,6 +217,18 @@ func (m *Manager) MetadataChanged(t *task.T, d *meta.Delta) {
 		m.strayUnclaimed(t)
 	}
 	m.configsChanged(d)
+	if len(d.Brokers) > 0 {
+		m.brokersChanged()
+	}
+}
+
+// brokersChanged lets those look again who wait for another broker: to be reached, or to be
+// gone.
+func (m *Manager) brokersChanged() {
+	m.wakeFetchers()
+	for _, p := range m.Partitions() {
+		m.purgatory.Check(&p.Committed)
+	}
 }
 
 // assignment is a partition whose metadata changed.
@@ -229,6 +277,9 @@ func (m *Manager) assign(t *task.T, image *meta.Image, a assignment) {
 	if err == nil {
 		err = p.become(t, state)
 	}
+	if err == nil {
+		m.refetch(p, registration(state))
+	}
 	if err != nil && !errors.Is(err, storage.ErrClosed) {
 		m.mu.Lock()
 		if m.partitions[k] == nil {
@@ -241,15 +292,19 @@ func (m *Manager) assign(t *task.T, image *meta.Image, a assignment) {
 
 // become leads or follows as the metadata says.
 func (p *Partition) become(t *task.T, state *meta.Partition) error {
-	reg := partition.Registration{
-		Leader: state.Leader, LeaderEpoch: state.LeaderEpoch, PartitionEpoch: state.PartitionEpoch,
-		Replicas: state.Replicas, ISR: state.ISR,
-	}
+	reg := registration(state)
 	if state.Leader != p.m.self {
-		p.follow(reg)
+		p.follow(t, reg)
 		return nil
 	}
 	return p.lead(t, reg)
+}
+
+func registration(state *meta.Partition) partition.Registration {
+	return partition.Registration{
+		Leader: state.Leader, LeaderEpoch: state.LeaderEpoch, PartitionEpoch: state.PartitionEpoch,
+		Replicas: state.Replicas, ISR: state.ISR, Recovering: state.LeaderRecoveryState == 1,
+	}
 }
 
 // host returns the partition's replica; if there is none it claims the loaded log of that
@@ -389,6 +444,7 @@ func (m *Manager) remove(t *task.T, k Key) {
 	if p == nil {
 		return
 	}
+	m.refetch(p, partition.Registration{Leader: meta.NoLeader})
 	p.close()
 	if err := p.log.Dir().Delete(t, p.log); err != nil {
 		m.emit(event.PartitionFailed{Topic: p.topic, Partition: k.Partition, Err: err})
@@ -446,5 +502,8 @@ func (m *Manager) Close(t *task.T) {
 		p.close()
 	}
 	m.group.Stop()
+	for _, f := range m.allFetchers() {
+		f.close()
+	}
 	m.group.Wait(t)
 }

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"time"
 
+	"seedlog/clock"
 	"seedlog/clock/task"
 	"seedlog/node/config"
 	"seedlog/node/event"
@@ -29,7 +30,7 @@ type Key struct {
 
 // Partition is this broker's replica of one partition.
 //
-// Lock order: Watchers, Partition, then the log's own.
+// Lock order: the role, Watchers, Partition, then the log's own.
 type Partition struct {
 	key   Key
 	topic string
@@ -42,6 +43,13 @@ type Partition struct {
 	bytes               task.Int64 // appended since the start
 	settings            task.Published[config.Topic]
 
+	// role orders what a follower does to its log with the changes of role: it is held across
+	// both. Leaders' appends do not take it; see storage.Log.Fence.
+	role      task.Gate
+	leaderHW  task.Int64 // the leader's high watermark, as this follower was told last
+	fetchedBy *fetcher   // under Manager.mu
+	isrAsked  bool       // under isrKeeper.mu
+
 	mu       task.Mutex
 	leader   *partition.Leader      // nil while another broker leads, or none
 	reg      partition.Registration // the newest metadata
@@ -51,11 +59,15 @@ type Partition struct {
 	askers   int                    // appends that want it, since the last sync began
 	enough   int                    // so many end the syncer's wait for more; 0: it does not wait
 	syncer   *task.T                // who waits
+
+	unsettled    bool          // the pending proposal is to be made again
+	proposeAfter clock.Instant // after a refusal
 }
 
 func newPartition(m *Manager, key Key, log *storage.Log, settings config.Topic) *Partition {
 	p := &Partition{key: key, topic: log.Topic(), m: m, log: log}
 	p.reg = partition.Registration{Leader: -1, LeaderEpoch: -1, PartitionEpoch: -1}
+	p.role.Init(m.rt, "replica.Partition.role")
 	p.mu.Init(m.rt, "replica.Partition")
 	p.Appended.Init(m.rt)
 	p.Committed.Init(m.rt)
@@ -263,7 +275,7 @@ func (p *Partition) sync(t *task.T) {
 // synced tells who waits that more is durable.
 func (p *Partition) synced() {
 	if !p.advance() {
-		p.m.purgatory.Check(&p.Committed)
+		p.check() // followers read up to the synced end
 	}
 }
 
@@ -310,15 +322,24 @@ func (p *Partition) CommittedTo(required int64, epoch int32) (done bool, err err
 	return p.leader.CommittedAndEnough(required, p.minInSync())
 }
 
-// lead takes the leadership that the metadata gives, or keeps it with new replicas.
+// lead takes the leadership that the metadata gives, or keeps it with new replicas. What a
+// fetcher was appending is in the log before the epoch begins, and nothing comes after.
 func (p *Partition) lead(t *task.T, reg partition.Registration) error {
+	p.role.Enter(t)
+	defer p.role.Leave(t)
 	p.mu.Lock()
 	if p.leader != nil && p.leader.LeaderEpoch() == reg.LeaderEpoch {
-		if p.leader.Update(reg, t.Now()) {
+		before := p.leader.Registration()
+		updated := p.leader.Update(reg, t.Now())
+		if updated {
 			p.reg = reg
 		}
 		p.mu.Unlock()
-		p.advance()
+		if updated {
+			p.tellISR(before, reg)
+			p.advance()
+			p.m.purgatory.Check(&p.Committed)
+		}
 		return nil
 	}
 	old := p.reg
@@ -337,19 +358,35 @@ func (p *Partition) lead(t *task.T, reg partition.Registration) error {
 	p.m.emit(event.LeaderBegan{Topic: p.topic, Partition: p.key.Partition, LeaderEpoch: reg.LeaderEpoch, Offset: start})
 	p.advance()
 	p.check()
+	if reg.Recovering {
+		p.m.isr.ask(p)
+	}
 	return nil
 }
 
-// follow gives the leadership up: another broker leads, or none.
-func (p *Partition) follow(reg partition.Registration) {
+// follow gives the leadership up: another broker leads, or none. Whoever waits is answered at
+// once; appends under way end before anything is fetched.
+func (p *Partition) follow(t *task.T, reg partition.Registration) {
+	p.role.Enter(t)
+	defer p.role.Leave(t)
 	p.mu.Lock()
 	if reg.LeaderEpoch < p.reg.LeaderEpoch {
 		p.mu.Unlock()
 		return
 	}
+	began := reg.LeaderEpoch > p.reg.LeaderEpoch
+	led := p.leader != nil
 	p.leader, p.reg = nil, reg
 	p.mu.Unlock()
 	p.check()
+	if led {
+		p.log.Fence(t, reg.LeaderEpoch)
+	}
+	if began {
+		o := p.log.Offsets()
+		p.m.emit(FollowerBegan{Topic: p.topic, Partition: p.key.Partition, Leader: reg.Leader, LeaderEpoch: reg.LeaderEpoch,
+			Offset: o.LogEnd, Epoch: int64(o.LatestEpoch)})
+	}
 }
 
 // close ends the replica; whoever waits gets an error.
