@@ -89,9 +89,16 @@ func (b *broker) metadataChanged(d *meta.Delta) {
 		return
 	}
 	own := d.To.Broker(b.l.cfg.NodeID)
-	if own == nil || own.Fenced || own.Epoch != b.epoch.Load() {
-		b.due.Raise()
+	if own != nil && !own.Fenced && own.Epoch == b.epoch.Load() {
+		return
 	}
+	b.mu.Lock()
+	leaving := b.leaving
+	b.mu.Unlock()
+	if leaving {
+		b.released.Set() // it leads nothing; the answer that says so may have been lost
+	}
+	b.due.Raise()
 }
 
 // leave asks the controller to move leadership away and waits until it has, or until it

@@ -41,7 +41,7 @@ func (s *Service) metadata(t *task.T, r *conn.Request, req *kmsg.MetadataRequest
 		resp.Brokers = append(resp.Brokers, mb)
 	}
 	resp.ClusterID = ptr(s.ClusterID)
-	resp.ControllerID = s.controllerID(image, brokers)
+	resp.ControllerID = s.controllerID(brokers)
 	resp.AuthorizedOperations = operationsOmitted
 	if req.IncludeClusterAuthorizedOperations {
 		resp.AuthorizedOperations = allClusterOperations
@@ -112,7 +112,7 @@ func (s *Service) CreateMissing(t *task.T, names []string) {
 		}
 		create.Topics = append(create.Topics, topic)
 	}
-	s.propose(t, create, autoCreateMaxMs)
+	_, _ = s.propose(t, create, autoCreateMaxMs)
 }
 
 func (s *Service) oneTopic(image *meta.Image, asked *kmsg.MetadataRequestTopic, listener string, req *kmsg.MetadataRequest) kmsg.MetadataResponseTopic {

@@ -71,18 +71,21 @@ func brokerEndpoint(b *meta.Broker, e meta.Endpoint) endpoint {
 	return p
 }
 
-// controllerID is the broker that clients send what is for the controller to: any, for each
-// can pass it on. It is this one as long as it is alive.
-func (s *Service) controllerID(image *meta.Image, brokers []endpoint) int32 {
-	for _, b := range brokers {
-		if b.nodeID == s.NodeID {
-			return b.nodeID
+// controllerID is the broker that clients send what is for the controller to. Any will do,
+// for each passes it on: the active controller if it is a broker, for then nobody has to, or
+// else this one as long as it is alive.
+func (s *Service) controllerID(brokers []endpoint) int32 {
+	leader, _ := s.Quorum.Leader()
+	best := int32(-1)
+	for i, b := range brokers {
+		switch {
+		case b.nodeID == leader:
+			return leader
+		case b.nodeID == s.NodeID, i == 0:
+			best = b.nodeID
 		}
 	}
-	if len(brokers) > 0 {
-		return brokers[0].nodeID
-	}
-	return -1
+	return best
 }
 
 // offlineReplicas are those on brokers that are fenced, unknown, or not on the listener.
