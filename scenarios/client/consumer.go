@@ -226,7 +226,8 @@ func (c *Consumer) take(t *task.T, src *source, resp *kmsg.FetchResponse) error 
 	c.nothing(src, resp)
 	for _, topic := range resp.Topics {
 		for i := range topic.Partitions {
-			if p := c.find(topic.Topic, topic.TopicID, topic.Partitions[i].Partition); p != nil && p.from == src {
+			if p := c.find(topic.Topic, topic.TopicID, topic.Partitions[i].Partition); p != nil && p.from == src && !p.unset {
+				// An unset one was not asked for: the session still had it from the request before.
 				if err := c.answer(t, src, p, &topic.Partitions[i]); err != nil {
 					return err
 				}
