@@ -177,7 +177,7 @@ func (c *Core) onEnd(id uint64, m EndQuorumEpoch, s *step) {
 	code := c.checkLeader(m.Epoch, m.LeaderID)
 	if code == 0 {
 		c.observe(m.Epoch, m.LeaderID, m.Endpoints, s)
-		if c.role == Follower && c.state.LeaderID == m.LeaderID && c.IsVoter() {
+		if c.Role() == Follower {
 			c.fetch.heard = false
 			c.roleAt = s.now.Add(c.successionDelay(m.Preferred))
 		}

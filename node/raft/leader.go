@@ -129,7 +129,6 @@ func (c *Core) advance(s *step) {
 	s.out.HighWatermark = hw
 	c.forgetOldSets()
 	c.changeCommitted(s)
-	c.answerParked(s)
 	if set := c.lastSet(); !c.IsVoter() && set.Offset < hw {
 		c.note(Removed, c.cfg.Self, set.Offset, s)
 		c.resign(s)

@@ -173,7 +173,6 @@ func (c *Core) synced(e Synced, s *step) {
 	if c.role == Leader {
 		c.lead.end = max(c.lead.end, e.End)
 		c.advance(s)
-		c.answerParked(s)
 		return
 	}
 	if c.fetch.appending {
