@@ -57,6 +57,7 @@ func (s *State) Activate(now clock.Instant, bootstrap []meta.Record) []meta.Reco
 		s.sessions[b.ID] = x
 	}
 	s.balanceAt = now.Add(s.balanceInterval())
+	s.minISRSetAt = s.image.Offset
 	var out []meta.Record
 	if s.image.InTransaction() {
 		reason := "Controller failover"

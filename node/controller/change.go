@@ -29,6 +29,8 @@ type change struct {
 	defaultDir func(broker int32) meta.UUID
 	// uncleanlyStopped is the broker that lost its tail, or -1.
 	uncleanlyStopped int32
+	// leaderLags: who proposes the ISR may not know min.insync.replicas yet.
+	leaderLags bool
 
 	// What is wanted; begin fills in the present state.
 	isr, targetELR             []int32
@@ -47,7 +49,7 @@ func (s *State) begin(t *meta.Topic, id int32) *change {
 		partition: p, topic: t.ID, id: id, minISR: s.minISR(t.Name), elr: s.elrEnabled(),
 		acceptable:       func(b int32) bool { return s.active(b) && s.dirOnline(p, b) },
 		defaultDir:       s.defaultDir,
-		uncleanlyStopped: -1, movedBroker: -1,
+		uncleanlyStopped: -1, movedBroker: -1, election: electOnline,
 		isr: p.ISR, targetELR: p.ELR, replicas: p.Replicas, adding: p.AddingReplicas, removing: p.RemovingReplicas,
 		recovery: p.LeaderRecoveryState,
 	}

@@ -27,7 +27,7 @@ type alteration struct {
 	err      *apiError
 }
 
-func (s *State) incrementalAlterConfigs(r *kmsg.IncrementalAlterConfigsRequest) Decision {
+func (s *State) incrementalAlterConfigs(r *kmsg.IncrementalAlterConfigsRequest, in Input) Decision {
 	resp := r.ResponseKind().(*kmsg.IncrementalAlterConfigsResponse)
 	var records []meta.Record
 	seen := make(map[meta.ConfigResource]int)
@@ -46,10 +46,10 @@ func (s *State) incrementalAlterConfigs(r *kmsg.IncrementalAlterConfigsRequest) 
 		out.ErrorCode, out.ErrorMessage = a.err.errorCode(), a.err.message()
 		resp.Resources = append(resp.Resources, out)
 	}
-	return s.altered(records, r.ValidateOnly, resp)
+	return s.altered(records, r.ValidateOnly, resp, in)
 }
 
-func (s *State) alterConfigs(r *kmsg.AlterConfigsRequest) Decision {
+func (s *State) alterConfigs(r *kmsg.AlterConfigsRequest, in Input) Decision {
 	resp := r.ResponseKind().(*kmsg.AlterConfigsResponse)
 	var records []meta.Record
 	seen := make(map[meta.ConfigResource]int)
@@ -68,17 +68,20 @@ func (s *State) alterConfigs(r *kmsg.AlterConfigsRequest) Decision {
 		out.ErrorCode, out.ErrorMessage = a.err.errorCode(), a.err.message()
 		resp.Resources = append(resp.Resources, out)
 	}
-	return s.altered(records, r.ValidateOnly, resp)
+	return s.altered(records, r.ValidateOnly, resp, in)
 }
 
 // altered adds what new settings mean at once: for the eligible leader replicas, and for
 // partitions that wait for a leader.
-func (s *State) altered(records []meta.Record, validateOnly bool, resp kmsg.Response) Decision {
+func (s *State) altered(records []meta.Record, validateOnly bool, resp kmsg.Response, in Input) Decision {
 	if validateOnly || len(records) == 0 {
 		return Decision{Response: resp}
 	}
 	next := s.after(records)
 	elr := s.elrEnabled() && sets(records, minISRName)
+	if elr {
+		s.minISRSetAt = in.NextOffset + int64(len(records)) - 1
+	}
 	unclean := sets(records, uncleanElectionName)
 	if elr || unclean {
 		records = append(records, next.settle(elr, unclean)...)

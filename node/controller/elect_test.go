@@ -89,8 +89,9 @@ func TestLeadersAreElectedByCommand(t *testing.T) {
 	want(w.electFor(askUnclean), "t-0 ok ")
 	w.want("t", "leader=2 isr=[2] elr=[] last=[] recovering=1")
 	// The leader recovers alone.
+	w.heartbeat(1, nil)
 	if r := w.alterPartition(2, func(x *kmsg.AlterPartitionRequestTopicPartition) {
-		x.NewEpochISR, x.LeaderRecoveryState = isrOf(2, -1, 3, -1), 1
+		x.NewEpochISR, x.LeaderRecoveryState = isrOf(2, -1, 1, -1), 1
 	}); r.ErrorCode != kerr.InvalidRequest.Code {
 		t.Errorf("a recovering leader with a follower: %+v", r)
 	}
@@ -143,4 +144,19 @@ func TestAnUncleanElectionFollowsItsSetting(t *testing.T) {
 		w.configure(of, uncleanElectionName, "true")
 		w.want("t", "leader=2 isr=[2] elr=[] last=[] recovering=1")
 	}
+}
+
+// A leader that has not read a higher min.insync.replicas goes by the lower one, and the
+// high watermark moves on without who left by its proposal.
+func TestWhoLeavesByALaggingLeaderIsNotEligible(t *testing.T) {
+	w := newWorld(t, nil)
+	w.start(2)
+	w.create("t", 1, 2)
+	w.configure("t", minISRName, "2")
+	w.propose(1)
+	w.want("t", "leader=1 isr=[1] elr=[] last=[] recovering=0")
+	w.propose(1, 2)
+	w.heartbeat(1, nil) // it has read the setting
+	w.propose(1)
+	w.want("t", "leader=1 isr=[1] elr=[2] last=[] recovering=0")
 }

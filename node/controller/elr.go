@@ -16,7 +16,10 @@ import (
 //	ISR and ELR empty                                      the last known leader is remembered,
 //	                                                       and elected when it comes back
 //
-// It works because the high watermark stands still while the ISR is too small.
+// It works because the high watermark stands still while the ISR is too small. A leader that
+// has not read a higher min.insync.replicas yet moves it nevertheless, once its proposal is
+// accepted: who leaves the ISR by such a proposal is gone. Leaders that come by the log have
+// read it.
 
 // elrEnabled reports whether eligible leader replicas are kept.
 func (s *State) elrEnabled() bool {
@@ -29,13 +32,23 @@ func (c *change) isrSuffices() bool { return len(c.isr) >= c.effectiveMinISR() }
 // effectiveMinISR is min.insync.replicas, to which the number of replicas is a limit.
 func (c *change) effectiveMinISR() int { return min(c.minISR, len(c.replicas)) }
 
+// lags reports whether the broker, as far as it said, has not read all that was set of
+// min.insync.replicas.
+func (s *State) lags(broker int32) bool {
+	x := s.sessions[broker]
+	return x == nil || x.offset < s.minISRSetAt
+}
+
 // populateELR moves those who leave an ISR that is too small into the ELR.
 func (c *change) populateELR() {
 	if !c.elr || c.isrSuffices() {
 		c.targetELR = nil
 		return
 	}
-	candidates := slices.Concat(c.partition.ELR, c.partition.ISR)
+	candidates := slices.Clone(c.partition.ELR)
+	if !c.leaderLags {
+		candidates = append(candidates, c.partition.ISR...)
+	}
 	slices.Sort(candidates)
 	var elr []int32
 	for _, b := range slices.Compact(candidates) {

@@ -61,7 +61,11 @@ func (s *State) featureRecords(r *kmsg.UpdateFeaturesRequest, in Input) ([]meta.
 			records = append(records, meta.Record{Body: &meta.FeatureLevelRecord{Name: u.Feature, FeatureLevel: u.MaxVersionLevel}})
 		}
 	}
-	return append(s.beforeLevels(proposed), append(records, s.afterLevels(records)...)...), nil
+	records = append(s.beforeLevels(proposed), append(records, s.afterLevels(records)...)...)
+	if len(records) > 0 && !r.ValidateOnly {
+		s.minISRSetAt = in.NextOffset + int64(len(records)) - 1
+	}
+	return records, nil
 }
 
 // beforeLevels are records that only the levels of now can carry.

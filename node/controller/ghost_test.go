@@ -16,6 +16,8 @@ type ghost struct {
 	logs  map[partitionKey]*ghostLog
 	// joined is the epoch a member of an ISR had when it joined.
 	joined map[memberKey]int64
+	// proposed: the present command is a leader's, which has the answer before the metadata.
+	proposed bool
 	// voluntary is the partition whose reassignment the present command replaces or cancels.
 	voluntary partitionKey
 	before    *meta.Image
@@ -38,6 +40,8 @@ type node struct {
 	lossy       bool // lost something in its last crash, and has not registered since
 	dirs        []meta.UUID
 	broken      []meta.UUID
+	// knows is what it has read of the metadata, as far as it matters: the settings.
+	knows *meta.Image
 }
 
 // ghostLog is a partition's truth.
@@ -90,7 +94,7 @@ func (g *ghost) fetch(k partitionKey, p *meta.Partition, b int32) {
 
 func (g *ghost) advance(k partitionKey, p *meta.Partition) {
 	l, t := g.truth(k), g.state.image.TopicByID(k.topic)
-	if len(p.ISR) < min(g.state.minISR(t.Name), len(p.Replicas)) {
+	if len(p.ISR) < min(g.minISRKnownTo(p.Leader, t.Name), len(p.Replicas)) {
 		return
 	}
 	low := l.seen[p.ISR[0]]
@@ -98,6 +102,13 @@ func (g *ghost) advance(k partitionKey, p *meta.Partition) {
 		low = min(low, l.seen[b])
 	}
 	l.hw = max(l.hw, low)
+}
+
+// minISRKnownTo is the setting that the leader goes by: it may lag.
+func (g *ghost) minISRKnownTo(leader int32, topic string) int {
+	view := *g.state
+	view.image = g.nodes[leader].knows
+	return view.minISR(topic)
 }
 
 // lose cuts what a broker has in the directories that match.
@@ -125,7 +136,11 @@ func (g *ghost) judge(records []meta.Record) {
 	for t := range g.state.image.Topics() {
 		for id, p := range t.Partitions {
 			k := partitionKey{t.ID, int32(id)}
-			if old := g.before.Partition(t.ID, int32(id)); old != nil {
+			old := g.before.Partition(t.ID, int32(id))
+			if byLog := old == nil || old.Leader != p.Leader || old != p && !g.proposed; byLog && p.Leader >= 0 {
+				g.nodes[p.Leader].knows = g.state.image // it leads, or has another ISR, because it read so
+			}
+			if old != nil {
 				g.judgeEpochs(k, old, p, changes[k])
 				g.judgeReassignment(k, t.Name, old, p)
 				g.follow(k, old, p)

@@ -53,7 +53,7 @@ func (s *State) alterOne(r *kmsg.AlterPartitionRequest, topic meta.UUID, x *kmsg
 		return out, nil, s
 	}
 	c := s.begin(t, x.Partition)
-	c.isr, c.recovery = isr, x.LeaderRecoveryState
+	c.isr, c.recovery, c.leaderLags = isr, x.LeaderRecoveryState, s.lags(r.BrokerID)
 	records = s.appendChange(nil, c)
 	after = s.after(records)
 	next := after.image.Partition(topic, x.Partition)

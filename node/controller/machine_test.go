@@ -95,12 +95,15 @@ func (m *machine) ask(r *rapid.T, req kmsg.Request) kmsg.Response {
 	m.t = r
 	from := len(m.log)
 	resp := m.do(req)
+	_, m.proposed = req.(*kmsg.AlterPartitionRequest)
 	m.judge(m.log[from:])
+	m.proposed = false
 	return resp
 }
 
 func (m *machine) heartbeat(id int32, change func(*kmsg.BrokerHeartbeatRequest)) *kmsg.BrokerHeartbeatResponse {
 	from := len(m.log)
+	m.nodes[id].knows = m.state.image
 	resp := m.world.heartbeat(id, func(q *kmsg.BrokerHeartbeatRequest) {
 		q.Version, q.OfflineLogDirs = 2, m.nodes[id].broken
 		if change != nil {
@@ -266,11 +269,7 @@ func (m *machine) boot(id int32, previous int64) {
 	n := m.nodes[id]
 	n.incarnation++
 	req := registration(id, n.incarnation, previous, strconv.Itoa(int(id%2)))
-	req.LogDirs = nil
-	for _, d := range n.dirs {
-		req.LogDirs = append(req.LogDirs, d)
-	}
-	wasLossy := n.lossy
+	req.LogDirs = append([][16]byte(nil), n.dirs...)
 	from := len(m.log)
 	resp := m.do(req).(*kmsg.BrokerRegistrationResponse)
 	switch resp.ErrorCode {
@@ -280,7 +279,7 @@ func (m *machine) boot(id int32, previous int64) {
 	default:
 		m.t.Fatalf("broker %d: %v", id, kerr.ErrorForCode(resp.ErrorCode))
 	}
-	if n.running && wasLossy && !m.state.elrEnabled() {
+	if n.running && !m.state.elrEnabled() {
 		m.forgive(id)
 	}
 	m.judge(m.log[from:])

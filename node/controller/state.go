@@ -40,6 +40,8 @@ type State struct {
 	defaults config.Topic
 	// balanceAt is when to look for leaders that are not the preferred ones.
 	balanceAt clock.Instant
+	// minISRSetAt is the offset of the last record that may have raised a min.insync.replicas.
+	minISRSetAt int64
 }
 
 // New returns the state of a controller whose log so far gives img.
@@ -81,9 +83,9 @@ func (s *State) Decide(req kmsg.Request, in Input) Decision {
 	case *kmsg.CreatePartitionsRequest:
 		return s.createPartitions(r, in)
 	case *kmsg.IncrementalAlterConfigsRequest:
-		return s.incrementalAlterConfigs(r)
+		return s.incrementalAlterConfigs(r, in)
 	case *kmsg.AlterConfigsRequest:
-		return s.alterConfigs(r)
+		return s.alterConfigs(r, in)
 	case *kmsg.BrokerRegistrationRequest:
 		return s.registerBroker(r, in)
 	case *kmsg.BrokerHeartbeatRequest:
