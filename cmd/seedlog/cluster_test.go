@@ -1,0 +1,104 @@
+package main
+
+import (
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/twmb/franz-go/pkg/kadm"
+
+	"seedlog/node/config"
+	"seedlog/node/meta"
+)
+
+// A plan that would do something else than it says is refused, and says why.
+func TestPlansThatAreRefused(t *testing.T) {
+	for text, want := range map[string]string{
+		`{`: "unexpected end",
+		`{"version":2,"partitions":[{"topic":"a","partition":0,"replicas":[1]}]}`:                                            "only version 1",
+		`{"version":1,"partitions":[]}`:                                                                                      "names no partitions",
+		`{"version":1,"partitions":[{"topic":"a","partition":0,"replicas":[]}]}`:                                             "a-0 has no replicas",
+		`{"version":1,"partitions":[{"topic":"a","partition":0,"replicas":[1]},{"topic":"a","partition":0,"replicas":[2]}]}`: "a-0 is named twice",
+		`{"version":1,"partitions":[{"topic":"a","partition":0,"replicas":[1,2],"log_dirs":["any","/data/b"]}]}`:             "only \"any\" is served",
+	} {
+		if _, err := parsePlan([]byte(text)); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: got %v, want %q", text, err, want)
+		}
+	}
+	plan, err := parsePlan([]byte(`{"version":1,"partitions":[{"topic":"a","partition":3,"replicas":[1,2],"log_dirs":["any","any"]}]}`))
+	if err != nil || !plan.set().Lookup("a", 3) {
+		t.Fatalf("Kafka's own form is refused: %v", err)
+	}
+}
+
+// A generated plan keeps the number of replicas, puts no two on one broker, and uses the
+// racks.
+func TestGeneratedPlansSpread(t *testing.T) {
+	racks := []string{"a", "a", "b", "b"}
+	var brokers []*meta.Broker
+	for i := range racks {
+		brokers = append(brokers, &meta.Broker{ID: int32(i + 1), Rack: &racks[i]})
+	}
+	topic := kadm.TopicDetail{Topic: "t", Partitions: kadm.PartitionDetails{}}
+	for p := range int32(8) {
+		topic.Partitions[p] = kadm.PartitionDetail{Topic: "t", Partition: p, Replicas: []int32{1, 2}}
+	}
+	parts, err := placeTopic(topic, brokers, rand.New(rand.NewPCG(1, 2)))
+	if err != nil || len(parts) != 8 {
+		t.Fatalf("%d partitions, %v", len(parts), err)
+	}
+	for _, p := range parts {
+		if len(p.Replicas) != 2 || (p.Replicas[0] <= 2) == (p.Replicas[1] <= 2) {
+			t.Errorf("partition %d on %v: both replicas in one rack", p.Partition, p.Replicas)
+		}
+	}
+	if _, err := placeTopic(topic, brokers[:1], rand.New(rand.NewPCG(1, 2))); err == nil {
+		t.Error("two replicas were placed on one broker")
+	}
+}
+
+// Each partition counts once, by the worst that is wrong with it.
+func TestHealthNamesTheWorst(t *testing.T) {
+	var h health
+	for i, p := range []kadm.PartitionDetail{
+		{Leader: 1, Replicas: []int32{1, 2, 3}, ISR: []int32{1, 2, 3}},
+		{Leader: 1, Replicas: []int32{1, 2, 3}, ISR: []int32{1, 2}},
+		{Leader: 1, Replicas: []int32{1, 2, 3}, ISR: []int32{1}},
+		{Leader: -1, Replicas: []int32{1, 2, 3}, ISR: []int32{1}},
+		{Leader: 1, Replicas: []int32{1}, ISR: []int32{1}},
+	} {
+		p.Topic, p.Partition = "t", int32(i)
+		h.judge(p, 2)
+	}
+	for what, lists := range map[string][2][]string{
+		"under-replicated": {h.UnderReplicated, {"t-1"}},
+		"at min isr":       {h.AtMinISR, {"t-1"}},
+		"under min isr":    {h.UnderMinISR, {"t-2"}},
+		"offline":          {h.Offline, {"t-3"}},
+	} {
+		if !slices.Equal(lists[0], lists[1]) {
+			t.Errorf("%s: %v, want %v", what, lists[0], lists[1])
+		}
+	}
+}
+
+// The settings that `seedlog dev` writes are settings that a node takes.
+func TestSettingsOfDev(t *testing.T) {
+	nodes := []*devNode{
+		{id: 1, dir: "d/node-1", broker: "127.0.0.1:9092", control: "127.0.0.1:9093"},
+		{id: 2, dir: "d/node-2", broker: "127.0.0.1:9094", control: "127.0.0.1:9095"},
+		{id: 3, dir: "d/node-3", broker: "127.0.0.1:9096", control: "127.0.0.1:9097"},
+	}
+	props, err := config.ParseProperties(nodes[1].properties(nodes, []string{"num.partitions=4"}))
+	if err != nil {
+		t.Fatal(err)
+	}
+	cfg, unknown, err := config.Parse(props)
+	if err != nil || len(unknown) > 0 {
+		t.Fatalf("%v, unknown %v", err, unknown)
+	}
+	if cfg.NodeID != 2 || cfg.NumPartitions != 4 || cfg.LogDirs[0] != "d/node-2/data" || cfg.Topic(nil).MinInsyncReplicas != 2 {
+		t.Errorf("the node would run with other settings: %+v", cfg)
+	}
+}
