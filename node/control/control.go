@@ -281,10 +281,13 @@ func (h *Host) take() []*command {
 
 func (h *Host) decide(t *task.T, c *command) error {
 	var d controller.Decision
+	in := controller.Input{Rand: h.rand}
+	if _, ok := c.req.(*kmsg.UpdateFeaturesRequest); ok {
+		in.KRaftVersion, in.Voters = h.q.KRaftVersion(), h.q.OtherVoters()
+	}
 	for {
-		d = h.state.Decide(c.req, controller.Input{
-			NextOffset: h.next, Now: t.Now(), Rand: h.rand, KRaftVersion: h.q.KRaftVersion(),
-		})
+		in.NextOffset, in.Now = h.next, t.Now()
+		d = h.state.Decide(c.req, in)
 		moved, err := h.tryAppend(t, d.Records)
 		if err != nil {
 			return err

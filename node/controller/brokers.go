@@ -178,8 +178,8 @@ func (s *State) checkRegistration(r *kmsg.BrokerRegistrationRequest, now clock.I
 // lone node comes back without waiting for the session of its former self.
 func (s *State) alive(old *meta.Broker, r *kmsg.BrokerRegistrationRequest, now clock.Instant) bool {
 	x := s.sessions[old.ID]
-	if x == nil || old.Fenced || now >= x.until {
-		return false
+	if x == nil || x.epoch != old.Epoch || old.Fenced || now >= x.until {
+		return false // or the session is one that was just given to the new one
 	}
 	holds := slices.ContainsFunc(r.LogDirs, func(d [16]byte) bool { return slices.Contains(old.LogDirs, d) })
 	return x.heard || !holds

@@ -159,3 +159,18 @@ func TestAnUnregisteredBrokerIsNotEligible(t *testing.T) {
 		t.Errorf("%+v", r)
 	}
 }
+
+// The quorum may write its voters between a decision and its append: the command is decided
+// anew, as if for the first time.
+func TestARegistrationIsDecidedAnewAtAnotherOffset(t *testing.T) {
+	w := newWorld(t, nil)
+	w.start(1)
+	w.now += clock.Instant(10 * time.Second)
+	req := registration(1, 2, -1, "")
+	first := w.state.Decide(req, Input{NextOffset: int64(len(w.log)), Now: w.now, Rand: w.rnd})
+	again := w.state.Decide(req, Input{NextOffset: int64(len(w.log)) + 1, Now: w.now, Rand: w.rnd})
+	a, b := first.Response.(*kmsg.BrokerRegistrationResponse), again.Response.(*kmsg.BrokerRegistrationResponse)
+	if a.ErrorCode != 0 || b.ErrorCode != 0 || b.BrokerEpoch != a.BrokerEpoch+1 {
+		t.Errorf("%+v, then %+v", a, b)
+	}
+}

@@ -58,10 +58,10 @@ type Input struct {
 	NextOffset int64
 	Now        clock.Instant
 	Rand       *rand.Rand
-	// KRaftVersion is the quorum's version, which is not in the image.
+	// What an UpdateFeatures request depends on and the image does not say: the quorum's
+	// version, and the ids of its other voters.
 	KRaftVersion int16
-	// Voters are the ids of the quorum's voters; empty where they are not known.
-	Voters []int32
+	Voters       []int32
 }
 
 // Decision is what a command comes to.
@@ -72,7 +72,8 @@ type Decision struct {
 	Response kmsg.Response
 }
 
-// Decide answers a command. It panics on a request type that it does not know: the caller
+// Decide answers a command. Nothing but what is known of sessions changes, so that a command
+// may be decided anew at another offset. It panics on a request type that it does not know: the caller
 // asks Serves first.
 func (s *State) Decide(req kmsg.Request, in Input) Decision {
 	switch r := req.(type) {

@@ -61,6 +61,19 @@ func hostPort(host string, port uint16) string {
 	return host + ":" + strconv.Itoa(int(port))
 }
 
+// OtherVoters are the ids of the quorum's other voters, as the end of the log names them.
+func (h *Host) OtherVoters() []int32 {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	var ids []int32
+	for _, v := range h.known {
+		if v.Key.ID != h.self.ID {
+			ids = append(ids, v.Key.ID)
+		}
+	}
+	return ids
+}
+
 // anyAddress is one of those whom a node asks that knows no leader, another one each time.
 // That is nobody if there are only this node's own addresses.
 func (h *Host) anyAddress() string {
