@@ -32,6 +32,7 @@ type clusterState struct {
 	Features   map[string]int16 `json:"features"`
 
 	topics kadm.TopicDetails
+	quorum *quorumState // nil without a leader
 }
 
 type clusterBroker struct {
@@ -93,7 +94,7 @@ func (s *clusterState) print(w io.Writer) error {
 // readCluster asks a broker for what is known of the cluster.
 func readCluster(ctx context.Context, cl *kgo.Client) (*clusterState, error) {
 	s := &clusterState{Features: map[string]int16{}}
-	for _, step := range []func(context.Context, *kgo.Client) error{s.readBrokers, s.readFeatures, s.readTopics} {
+	for _, step := range []func(context.Context, *kgo.Client) error{s.readBrokers, s.readController, s.readFeatures, s.readTopics} {
 		if err := step(ctx, cl); err != nil {
 			return nil, err
 		}
@@ -111,10 +112,25 @@ func (s *clusterState) readBrokers(ctx context.Context, cl *kgo.Client) error {
 	if err := kerr.ErrorForCode(resp.ErrorCode); err != nil {
 		return detailed(err, text(resp.ErrorMessage))
 	}
-	s.ClusterID, s.Controller = resp.ClusterID, resp.ControllerID
+	s.ClusterID = resp.ClusterID
 	for _, b := range resp.Brokers {
 		s.Brokers = append(s.Brokers, clusterBroker{ID: b.NodeID, Address: fmt.Sprintf("%s:%d", b.Host, b.Port), Rack: b.Rack, Fenced: b.IsFenced})
 	}
+	return nil
+}
+
+// readController asks the quorum who leads it: brokers name some broker as the controller,
+// for all of them pass on what is for the controller.
+func (s *clusterState) readController(ctx context.Context, cl *kgo.Client) error {
+	q, err := readQuorum(ctx, cl)
+	switch {
+	case errors.Is(err, kerr.LeaderNotAvailable), errors.Is(err, kerr.NotLeaderForPartition), errors.Is(err, kerr.NotController):
+		s.Controller = -1
+		return nil
+	case err != nil:
+		return err
+	}
+	s.Controller, s.quorum = q.Leader, q
 	return nil
 }
 

@@ -10,7 +10,6 @@ import (
 
 	"github.com/spf13/cobra"
 	"github.com/twmb/franz-go/pkg/kadm"
-	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kgo"
 )
 
@@ -87,14 +86,8 @@ func readHealth(ctx context.Context, cl *kgo.Client) (*health, error) {
 			h.judge(p, minISR[topic.Topic])
 		}
 	}
-	q, err := readQuorum(ctx, cl)
-	switch {
-	case errors.Is(err, kerr.LeaderNotAvailable), errors.Is(err, kerr.NotLeaderForPartition), errors.Is(err, kerr.NotController):
-		h.NoController = true
-	case err != nil:
-		return nil, err
-	default:
-		h.SilentVoters = q.silent(voterSilentMaxMs)
+	if s.quorum != nil {
+		h.SilentVoters = s.quorum.silent(voterSilentMaxMs)
 	}
 	h.Healthy = !h.NoController && len(h.FencedBrokers)+len(h.Offline)+len(h.UnderMinISR)+len(h.UnderReplicated)+len(h.SilentVoters) == 0
 	return h, nil
