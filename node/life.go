@@ -127,6 +127,10 @@ func (l *life) hostPartitions() {
 	l.broker = newBroker(l)
 	l.replicas = replica.NewManager(replica.Env{
 		RT: l.h.RT, Self: l.cfg.NodeID, Config: l.settings.Load, Dirs: data, Events: l.h.Events,
+		Dial:                func(name string) replica.Remote { return l.peer(name) },
+		InterBrokerListener: l.cfg.InterBrokerListener,
+		Controller:          l.routes.partitions,
+		BrokerEpoch:         l.broker.epoch.Load,
 	})
 	l.brokering = task.NewGroup(l.h.RT, "broker")
 	l.groups = coord.New(coord.Env{
