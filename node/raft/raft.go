@@ -60,10 +60,10 @@ func New(cfg Config) (*Core, error) {
 	}
 	c := &Core{cfg: cfg, state: cfg.State, highWatermark: cfg.HighWatermark, roleAt: clock.Never,
 		update: updating{due: clock.Never}}
-	c.sets = append(c.sets, cfg.Voters...)
-	if len(c.sets) == 0 {
-		c.sets = []VoterSet{{Offset: -1}}
+	if len(cfg.Voters) == 0 || cfg.Voters[0].Offset >= 0 {
+		c.sets = []VoterSet{{Offset: -1}} // what is left when all that the log names is cut
 	}
+	c.sets = append(c.sets, cfg.Voters...)
 	c.levels = []levelAt{{-1, cfg.KRaftVersion}}
 	// The log may know a later epoch than a quorum-state file that was lost.
 	if _, epoch := cfg.Log.End(); epoch > c.state.Epoch {
