@@ -358,6 +358,11 @@ func (inc *incarnation) write(t *task.T) {
 // lead appends until the term ends.
 func (inc *incarnation) lead(t *task.T, term quorum.Term) {
 	c, next := inc.m.c, term.NextOffset
+	for v, at := range c.acked {
+		if got, _ := term.Image.Config(meta.BrokerResource, v).Get("k"); got != v {
+			c.s.Fail("B24", "the term of epoch %d begins at %d without %s, acknowledged at %d", term.Epoch, term.NextOffset, v, at)
+		}
+	}
 	for t.Sleep(t.Now().Add(20 * time.Millisecond)) {
 		if inc.m.silent {
 			if _, err := inc.host.NextOffset(term.Epoch); err != nil {
