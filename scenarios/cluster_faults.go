@@ -159,6 +159,8 @@ func (c *clusterPlan) wipe(rng *rand.Rand) (fired, effective bool) {
 	s.Kill()
 	s.guard.marked()
 	s.Disk.Wipe()
+	s.Disk.SetCapacity(diskBytes)
+	s.Disk.SetReadOnly(false)
 	c.c.ghost.wiped(s)
 	spec, err := c.c.formatSpec(s)
 	if err != nil {

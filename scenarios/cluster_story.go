@@ -36,6 +36,7 @@ func tellCluster(r *Run, sh shape, fn func(s *tale)) {
 		fn(s)
 	}
 	if s.failed || r.over() {
+		s.Failf("scenario", "last", "%s", r.Rec.Notes()[0])
 		if r.World.Failure() == nil {
 			r.fates()
 		}
@@ -53,8 +54,8 @@ func (r *Run) allReady() bool {
 	return true
 }
 
-// five is the cluster of most stories: a quorum of three and two brokers.
-func five(elr int16) shape { return shape{nodes: 5, voters: 3, elr: elr, racks: 5} }
+// six is the cluster of most stories: a quorum of three, and three brokers.
+func six(elr int16) shape { return shape{nodes: 6, voters: 3, elr: elr, racks: 6} }
 
 // until lets time pass until the condition holds.
 func (s *tale) until(what string, limit time.Duration, cond func() bool) bool {
@@ -103,13 +104,17 @@ func (s *tale) ends(topic *client.Topic) map[int32]int64 {
 
 // equal waits until the replicas end at an offset, with the same batches.
 func (s *tale) equal(topic *client.Topic, end int64) bool {
-	return s.until(topic.Name+" has the same records on all replicas", 30*time.Second, func() bool {
+	ok := s.until(topic.Name+" has the same records on all replicas", 30*time.Second, func() bool {
 		p := s.partition(topic)
 		if p == nil || s.cluster.ghost.replicas.Differ(p) != "" || len(p.ISR) != len(p.Replicas) {
 			return false
 		}
 		return s.ends(topic)[p.Replicas[0]] == end
 	})
+	if p := s.partition(topic); !ok && p != nil {
+		s.Failf("liveness", topic.Name, "wanted %d; ends %v; ISR %v, ELR %v, leader %d in epoch %d", end, s.ends(topic), p.ISR, p.ELR, p.Leader, p.LeaderEpoch)
+	}
+	return ok
 }
 
 // led waits until one of the nodes leads.
@@ -127,7 +132,11 @@ func (s *tale) led(topic *client.Topic, by ...int32) bool {
 
 // isr waits until it has so many members.
 func (s *tale) isr(topic *client.Topic, n int) bool {
-	return s.until(topic.Name+" has its ISR", 40*time.Second, func() bool { return len(s.partition(topic).ISR) == n })
+	ok := s.until(topic.Name+" has its ISR", 40*time.Second, func() bool { return len(s.partition(topic).ISR) == n })
+	if p := s.partition(topic); !ok && p != nil {
+		s.Failf("liveness", topic.Name, "wanted %d; ISR %v, ELR %v, leader %d in epoch %d", n, p.ISR, p.ELR, p.Leader, p.LeaderEpoch)
+	}
+	return ok
 }
 
 // at runs fn as a client's task with one connection to a node.
@@ -148,8 +157,15 @@ func (s *tale) at(id int32, what string, fn func(t *task.T, p *client.Plain)) bo
 // produce sends batches of one record to a node and expects the code of each.
 func (s *tale) produce(id int32, topic *client.Topic, acks int16, n int, want *kerr.Error) bool {
 	return s.at(id, "produce", func(t *task.T, p *client.Plain) {
+		p.Within = 10 * time.Second
 		for i := range n {
-			a, err := p.Produce(t, topic, 0, 9, acks, batch(t.UnixMilli(), nobody, 1, 20, i))
+			s.Rec.Note(0, "%s: record %d of %d with acks=%d", topic.Name, i, n, acks)
+			var a client.Produced
+			var err error
+			settled(t, func() int16 {
+				a, err = p.Produce(t, topic, 0, 9, acks, batch(t.UnixMilli(), nobody, 1, 20, i))
+				return a.Code
+			})
 			if !s.ok(err, "produce") || !s.code(a.Code, want, "produce") {
 				return
 			}
@@ -160,7 +176,12 @@ func (s *tale) produce(id int32, topic *client.Topic, acks int16, n int, want *k
 // highWatermark asks a node for it, with a fetch at an offset; it returns what could be read.
 func (s *tale) highWatermark(id int32, topic *client.Topic, from int64) (hw int64, records int) {
 	s.at(id, "fetch", func(t *task.T, p *client.Plain) {
-		got, err := p.Fetch(t, topic, 0, 11, from, -1)
+		var got client.Fetched
+		var err error
+		settled(t, func() int16 {
+			got, err = p.Fetch(t, topic, 0, 11, from, -1)
+			return got.Code
+		})
 		if s.ok(err, "fetch") && s.code(got.Code, nil, "fetch") {
 			hw = got.HighWatermark
 			for _, b := range got.Batches {
@@ -171,12 +192,39 @@ func (s *tale) highWatermark(id int32, topic *client.Topic, from int64) (hw int6
 	return hw, records
 }
 
-// apart cuts a node off from others, both ways.
+// reaches waits until a node says that the high watermark is there.
+func (s *tale) reaches(id int32, topic *client.Topic, want int64) bool {
+	hw := int64(-1)
+	for range 60 {
+		if hw, _ = s.highWatermark(id, topic, 0); hw == want || s.failed {
+			break
+		}
+		s.wait(500 * time.Millisecond)
+	}
+	return s.must(hw == want, "R2", "the high watermark of %s is %d, not %d", topic.Name, hw, want)
+}
+
+// settled calls ask again while a broker has not heard of what the controller decided.
+func settled(t *task.T, ask func() int16) {
+	for until := t.Now().Add(10 * time.Second); ; {
+		switch kerr.ErrorForCode(ask()) {
+		case kerr.UnknownTopicOrPartition, kerr.NotLeaderForPartition:
+			if t.Now() < until && t.Sleep(t.Now().Add(50*time.Millisecond)) {
+				continue
+			}
+		}
+		return
+	}
+}
+
+// apart cuts a node off from others, both ways, and waits until no question of theirs is left
+// that it could answer later.
 func (s *tale) apart(id int32, from ...int32) {
 	for _, o := range from {
 		s.World.Net.Partition(s.node(id).Name, s.node(o).Name)
 		s.World.Net.Partition(s.node(o).Name, s.node(id).Name)
 	}
+	s.wait(time.Second)
 }
 
 // together ends all cuts.

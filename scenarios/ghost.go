@@ -154,7 +154,7 @@ func (g *ghost) metadata(s *server, seen map[string]*watched, path string) {
 	}
 	w.looked = 1
 	kept, _ := w.read(s, path)
-	g.quorum.See(s.id, w.batches, kept, w.durable(s, path))
+	g.quorum.See(s.id, w.start(), w.batches, kept, w.durable(s, path))
 	g.vote(s, path)
 }
 
@@ -227,6 +227,14 @@ func (w *watched) read(s *server, path string) (kept int, changed bool) {
 	}
 	w.forget(len(bases), at)
 	return min(kept, len(w.entries)), changed || kept > len(w.entries)
+}
+
+// start is where the first segment begins.
+func (w *watched) start() int64 {
+	if len(w.files) == 0 {
+		return 0
+	}
+	return w.files[0].base
 }
 
 // forget drops the segments from the i-th on, before which there are so many entries.

@@ -68,12 +68,13 @@ func (q *Quorum) Vote(id, epoch, voted int32) {
 	q.votes[key] = voted
 }
 
-// See takes a machine's metadata log as it is now: batches[:kept] are those of the last time.
-// durable is the offset up to which a power loss could not take it.
-func (q *Quorum) See(id int32, batches []logfile.Batch, kept int, durable int64) {
+// See takes a machine's metadata log as it is now, whose first segment begins at start:
+// batches[:kept] are those of the last time. durable is the offset up to which a power loss
+// could not take it. A log that begins where a snapshot ends has what is below by the snapshot.
+func (q *Quorum) See(id int32, start int64, batches []logfile.Batch, kept int, durable int64) {
 	l := &q.logs[id-1]
 	where := fmt.Sprintf("metadata log of node %d", id)
-	if end, had := ends(batches), min(l.durable, l.checked); end < had {
+	if end, had := max(ends(batches), start), min(l.durable, l.checked); end < had {
 		q.v.Failf("I35", where, "ends at %d, and what was committed was durable there up to %d", end, had)
 	}
 	if kept < len(batches) {

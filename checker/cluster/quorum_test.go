@@ -15,22 +15,22 @@ func TestAMajorityOfTheNewestEpochCommits(t *testing.T) {
 	var v checker.Verdict
 	q := three(&v)
 	a := batch(1, 1, -1, featureRec("f", 1))
-	q.See(1, logs{leads(0, 1, 1), a}, 0, 2)
-	q.See(2, logs{leads(0, 1, 1), a}, 0, 1)
+	q.See(1, 0, logs{leads(0, 1, 1), a}, 0, 2)
+	q.See(2, 0, logs{leads(0, 1, 1), a}, 0, 1)
 	q.Advance()
 	if q.Committed() != 1 {
 		t.Fatalf("committed %d where the second voter has only one batch durable", q.Committed())
 	}
-	q.See(2, logs{leads(0, 1, 1), a}, 2, 2)
+	q.See(2, 0, logs{leads(0, 1, 1), a}, 2, 2)
 	q.Advance()
 	if q.Committed() != 2 || q.Leader() != 1 {
 		t.Fatalf("committed %d, leader %d", q.Committed(), q.Leader())
 	}
 	// A majority of an older epoch says nothing while somebody has a newer one.
 	b := batch(2, 1, -1, featureRec("g", 1))
-	q.See(1, logs{leads(0, 1, 1), a, b}, 2, 3)
-	q.See(2, logs{leads(0, 1, 1), a, b}, 2, 3)
-	q.See(3, logs{leads(0, 1, 1), a, leads(2, 2, 3)}, 0, 3)
+	q.See(1, 0, logs{leads(0, 1, 1), a, b}, 2, 3)
+	q.See(2, 0, logs{leads(0, 1, 1), a, b}, 2, 3)
+	q.See(3, 0, logs{leads(0, 1, 1), a, leads(2, 2, 3)}, 0, 3)
 	q.Advance()
 	if q.Committed() != 2 {
 		t.Errorf("committed %d of an old epoch", q.Committed())
@@ -46,34 +46,35 @@ func TestQuorumFindsBrokenLogs(t *testing.T) {
 		want string
 	}{
 		{"nothing", func(*Quorum) {}, ""},
-		{"two batches under one name", func(q *Quorum) { q.See(3, logs{leads(0, 1, 1), other}, 0, 2) }, "I2"},
+		{"two batches under one name", func(q *Quorum) { q.See(3, 0, logs{leads(0, 1, 1), other}, 0, 2) }, "I2"},
 		{"two leaders in an epoch", func(q *Quorum) {
-			q.See(3, logs{leads(0, 1, 1), a, leads(2, 2, 2)}, 0, 3)
-			q.See(1, logs{leads(0, 1, 1), a, leads(3, 2, 1)}, 2, 3)
+			q.See(3, 0, logs{leads(0, 1, 1), a, leads(2, 2, 2)}, 0, 3)
+			q.See(1, 0, logs{leads(0, 1, 1), a, leads(3, 2, 1)}, 2, 3)
 		}, "I9"},
 		{"two votes in an epoch", func(q *Quorum) { q.Vote(1, 3, 2); q.Vote(1, 3, -1); q.Vote(1, 3, 1) }, "I9"},
 		{"one vote, twice", func(q *Quorum) { q.Vote(1, 3, 2); q.Vote(1, 3, 2); q.Vote(1, 4, 1) }, ""},
 		{"another log below the committed end", func(q *Quorum) {
-			q.See(1, logs{leads(0, 1, 1), a, leads(2, 3, 1)}, 2, 3)
-			q.See(3, logs{leads(0, 1, 1), batch(1, 2, -1, featureRec("f", 3)), leads(2, 3, 1)}, 0, 3)
+			q.See(1, 0, logs{leads(0, 1, 1), a, leads(2, 3, 1)}, 2, 3)
+			q.See(3, 0, logs{leads(0, 1, 1), batch(1, 2, -1, featureRec("f", 3)), leads(2, 3, 1)}, 0, 3)
 		}, "I31"},
 		{"another log below the committed end, of an old epoch", func(q *Quorum) {
-			q.See(1, logs{leads(0, 1, 1), a, leads(2, 3, 1)}, 2, 3)
-			q.See(3, logs{leads(0, 1, 1), batch(1, 2, -1, featureRec("f", 3))}, 0, 2)
+			q.See(1, 0, logs{leads(0, 1, 1), a, leads(2, 3, 1)}, 2, 3)
+			q.See(3, 0, logs{leads(0, 1, 1), batch(1, 2, -1, featureRec("f", 3))}, 0, 2)
 		}, ""},
-		{"durable and committed, and truncated", func(q *Quorum) { q.See(1, logs{leads(0, 1, 1)}, 1, 1) }, "I35"},
-		{"truncated by a new disk", func(q *Quorum) { q.Forget(1); q.See(1, logs{}, 0, 0) }, ""},
+		{"durable and committed, and truncated", func(q *Quorum) { q.See(1, 0, logs{leads(0, 1, 1)}, 1, 1) }, "I35"},
+		{"truncated by a new disk", func(q *Quorum) { q.Forget(1); q.See(1, 0, logs{}, 0, 0) }, ""},
+		{"replaced by a snapshot", func(q *Quorum) { q.See(1, 9, logs{}, 0, 9) }, ""},
 		{"an uncommitted tail is truncated", func(q *Quorum) {
-			q.See(1, logs{leads(0, 1, 1), a, batch(2, 1, -1, featureRec("g", 1))}, 2, 3)
-			q.See(1, logs{leads(0, 1, 1), a, leads(2, 2, 2)}, 2, 3)
+			q.See(1, 0, logs{leads(0, 1, 1), a, batch(2, 1, -1, featureRec("g", 1))}, 2, 3)
+			q.See(1, 0, logs{leads(0, 1, 1), a, leads(2, 2, 2)}, 2, 3)
 		}, ""},
-		{"epochs go back", func(q *Quorum) { q.See(3, logs{leads(0, 1, 1), a, leads(2, 3, 2), leads(3, 2, 3)}, 0, 4) }, "I12"},
+		{"epochs go back", func(q *Quorum) { q.See(3, 0, logs{leads(0, 1, 1), a, leads(2, 3, 2), leads(3, 2, 3)}, 0, 4) }, "I12"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			var v checker.Verdict
 			q := three(&v)
-			q.See(1, logs{leads(0, 1, 1), a}, 0, 2)
-			q.See(2, logs{leads(0, 1, 1), a}, 0, 2)
+			q.See(1, 0, logs{leads(0, 1, 1), a}, 0, 2)
+			q.See(2, 0, logs{leads(0, 1, 1), a}, 0, 2)
 			q.Advance()
 			c.then(q)
 			q.Advance()
@@ -86,11 +87,11 @@ func TestAnUncommittedChangeIsPending(t *testing.T) {
 	var v checker.Verdict
 	q := three(&v)
 	for id := int32(1); id <= 2; id++ {
-		q.See(id, logs{leads(0, 1, 1), batch(1, 1, -1, world(1)...)}, 0, 8)
+		q.See(id, 0, logs{leads(0, 1, 1), batch(1, 1, -1, world(1)...)}, 0, 8)
 	}
 	q.Advance()
 	change := batch(8, 1, -1, changeRec(topicID(9), []int32{1, 2}, nil, nil, nil, nil, -2))
-	q.See(1, logs{leads(0, 1, 1), batch(1, 1, -1, world(1)...), change}, 2, 9)
+	q.See(1, 0, logs{leads(0, 1, 1), batch(1, 1, -1, world(1)...), change}, 2, 9)
 	q.Advance()
 	if pending := q.Unsettled(); !pending(topicID(9), 0) || pending(topicID(8), 0) {
 		t.Error("the change of t-0 is not pending, or another is")

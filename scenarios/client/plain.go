@@ -15,6 +15,8 @@ import (
 type Plain struct {
 	*Env
 	Conn *Conn
+	// Within is how long a broker may take to commit what is produced; 0 is RequestTimeout.
+	Within time.Duration
 }
 
 // Open connects; it tries until the broker answers.
@@ -61,6 +63,9 @@ type Produced struct {
 func (p *Plain) Produce(t *task.T, topic *Topic, index int32, version, acks int16, batch []byte) (Produced, error) {
 	req := kmsg.NewPtrProduceRequest()
 	req.Version, req.Acks, req.TimeoutMillis = version, acks, int32(p.RequestTimeout.Milliseconds())
+	if p.Within > 0 {
+		req.TimeoutMillis = int32(p.Within.Milliseconds())
+	}
 	part := kmsg.NewProduceRequestTopicPartition()
 	part.Partition, part.Records = index, batch
 	rt := kmsg.NewProduceRequestTopic()

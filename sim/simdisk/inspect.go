@@ -164,6 +164,14 @@ func (d *Disk) WriteFile(name string, content []byte) {
 	n.sync(d)
 }
 
+// AppendFile adds to the end of a file that is there, as if it had been synced.
+func (d *Disk) AppendFile(name string, more []byte) {
+	if n := d.resolve(name); n != nil && !n.isDir {
+		n.write(d, more, n.size)
+		n.sync(d)
+	}
+}
+
 // MakeDir makes a durable directory and its parents.
 func (d *Disk) MakeDir(name string) *inode {
 	n := d.root
@@ -210,4 +218,17 @@ func (n *inode) info(name string) disk.Info {
 func (s Seen) At(size int64) Seen {
 	s.Size = size
 	return s
+}
+
+// RemoveFile removes a file, durably.
+func (d *Disk) RemoveFile(name string) {
+	dir := d.resolve(path.Dir(name))
+	if dir == nil {
+		return
+	}
+	if n := lookup(dir.ents, path.Base(name)); n != nil && !n.isDir {
+		dir.ents = unset(dir.ents, path.Base(name))
+		dir.dur = unset(dir.dur, path.Base(name))
+		n.links--
+	}
 }

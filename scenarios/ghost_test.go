@@ -1,0 +1,115 @@
+package scenarios
+
+import (
+	"bytes"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"testing"
+
+	"seedlog/checker/cluster"
+	"seedlog/scenarios/client"
+	"seedlog/sim"
+	"seedlog/sim/sched"
+	"seedlog/sim/simdisk"
+	"seedlog/sim/simnet"
+)
+
+// onDisk is a server that never runs, and what is written to its disk.
+func onDisk(t *testing.T) *server {
+	w := sim.New(1, sched.Calm(), simnet.Calm(), nil)
+	t.Cleanup(w.Close)
+	return &server{Machine: w.AddMachine("b1", simdisk.Config{}, sched.ClockParams{})}
+}
+
+const watchedDir = "/data/t-0"
+
+func segmentPath(base int64) string { return fmt.Sprintf("%s/%020d.log", watchedDir, base) }
+
+// log is n batches of one record from an offset on.
+func logBytes(from, n int64, epoch byte) (b []byte) {
+	for i := range n {
+		one := client.Encode(nobody, []client.Record{{Value: []byte{byte(from + i), epoch}}})
+		one[7], one[15] = byte(from+i), epoch
+		b = append(b, one...)
+	}
+	return b
+}
+
+// A watcher that reads what is new must come to what one comes to that reads everything.
+func TestWatchingALogIsReadingIt(t *testing.T) {
+	rng := rand.New(rand.NewPCG(1, 2))
+	for range 40 {
+		s := onDisk(t)
+		w := &watched{metadata: true}
+		var last []cluster.Entry
+		first, end, epoch := int64(0), int64(0), byte(0)
+		segs := []int64{0}
+		content := map[int64][]byte{0: nil}
+		for range 60 {
+			top := segs[len(segs)-1]
+			switch rng.IntN(8) {
+			case 0: // roll
+				if end > top {
+					segs = append(segs, end)
+					content[end] = nil
+				}
+			case 1: // truncate into the last segment, and go on in another epoch
+				if end > top {
+					end -= 1 + rng.Int64N(end-top)
+					content[top] = content[top][:len(logBytes(top, end-top, 0))]
+					epoch++
+				}
+			case 2: // remove from the front
+				if len(segs) > 1 {
+					delete(content, segs[0])
+					s.Disk.RemoveFile(segmentPath(segs[0]))
+					segs = segs[1:]
+					first = segs[0]
+				}
+			default:
+				n := 1 + rng.Int64N(3)
+				content[top] = append(content[top], logBytes(end, n, epoch)...)
+				end += n
+			}
+			half := 0
+			for _, base := range segs {
+				b := slices.Clone(content[base])
+				if base == segs[len(segs)-1] && rng.IntN(3) == 0 { // a batch is being written
+					b = append(b, logBytes(end, 1, epoch)[:30]...)
+					half = 30
+				}
+				if was, ok := s.Disk.ReadFile(segmentPath(base)); ok && bytes.HasPrefix(b, was) {
+					s.Disk.AppendFile(segmentPath(base), b[len(was):])
+				} else {
+					s.Disk.WriteFile(segmentPath(base), b)
+				}
+			}
+			if rng.IntN(2) == 0 {
+				continue
+			}
+			kept, _ := w.read(s, watchedDir)
+			fresh := &watched{metadata: true}
+			fresh.read(s, watchedDir)
+			if fmt.Sprint(w.entries) != fmt.Sprint(fresh.entries) || len(w.batches) != len(w.entries) || int64(len(w.entries)) != end-first {
+				t.Fatalf("watched %v\nread    %v\nlog is [%d, %d), half a batch of %d bytes", w.entries, fresh.entries, first, end, half)
+			}
+			for i := range w.entries[:kept] {
+				if j := int(w.entries[i].Base - lastBase(last)); j >= 0 && j < len(last) && last[j] != w.entries[i] {
+					t.Fatalf("entry %d is said to be kept and changed from %v to %v", i, last[j], w.entries[i])
+				}
+			}
+			if got := w.durable(s, watchedDir); got != end && end > first {
+				t.Fatalf("all is durable up to %d, not %d", got, end)
+			}
+			last = append(last[:0], w.entries...)
+		}
+	}
+}
+
+func lastBase(e []cluster.Entry) int64 {
+	if len(e) == 0 {
+		return 0
+	}
+	return e[0].Base
+}
