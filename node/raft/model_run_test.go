@@ -83,9 +83,15 @@ func (m *model) chaos() {
 		}
 		m.deliver(i)
 	case p < 780:
-		m.now = m.now.Add(time.Duration(m.rnd.IntN(40)) * time.Millisecond)
+		long := 40
+		if m.rnd.IntN(30) == 0 {
+			long = 1500
+		}
+		m.now = m.now.Add(time.Duration(m.rnd.IntN(long)) * time.Millisecond)
 	case p < 900:
 		m.work(n)
+	case p < 910 && m.busy:
+		m.admin()
 	case p < 910:
 		m.snapshot(n)
 	case p < 915:
@@ -99,6 +105,7 @@ func (m *model) chaos() {
 		clear(m.cut)
 	case p < 964 && n.core != nil:
 		n.step(Resign{}, nil)
+		n.crash()
 	case p < 980:
 		m.admin()
 	}

@@ -98,6 +98,7 @@ type model struct {
 	net     []envelope
 	cut     map[[2]int32]bool
 	calm    bool // no faults
+	busy    bool // more changes of the voters, no snapshots
 	nextRec int
 	ghost   ghost
 	stat    map[string]int
@@ -120,6 +121,7 @@ func newModel(seed uint64) *model {
 	m.ghost = ghost{leaders: map[int32]int32{}, votes: map[voteKey]ReplicaKey{}}
 	voters, spares := 1+m.rnd.IntN(5), m.rnd.IntN(3)
 	m.level = int16(min(1, m.rnd.IntN(4)))
+	m.busy = m.rnd.IntN(2) == 0
 	for i := range voters + spares {
 		n := &node{m: m, key: ReplicaKey{int32(i + 1), [16]byte{byte(i + 1)}}}
 		n.disk.state = NoElection()
