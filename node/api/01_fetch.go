@@ -233,11 +233,13 @@ func (op *fetchOp) readOne(t *task.T, target *fetchTarget, result *fetchResult, 
 	target.bytes = target.part.BytesAppended()
 	limit := int32(min(int64(max(target.asked.maxBytes, 0)), left))
 	known := op.diverged(target, result)
-	if target.muted = op.throttled(t, target); target.muted || result.diverges {
+	if target.muted = op.throttled(t, target); target.muted {
 		limit, minOne = 0, false
 	}
-	err := target.part.Log().Read(t, target.asked.offset, limit, bound, minOne, &result.data)
-	if errors.Is(err, storage.ErrOffsetOutOfRange) {
+	var err error
+	if result.diverges {
+		err = op.look(target, result)
+	} else if err = target.part.Log().Read(t, target.asked.offset, limit, bound, minOne, &result.data); errors.Is(err, storage.ErrOffsetOutOfRange) {
 		err = op.outside(target, result, err)
 	}
 	if err == nil && !known {
@@ -287,13 +289,24 @@ func (op *fetchOp) outside(target *fetchTarget, result *fetchResult, err error) 
 	case target.asked.offset < log.LogStartOffset():
 		return err
 	case target.asked.offset <= log.LogEndOffset():
-		result.data.HighWatermark, result.data.LastStableOffset = log.HighWatermark(), log.LastStableOffset()
-		result.data.LogStartOffset = log.LogStartOffset()
-		return nil
+		return op.look(target, result)
 	case !target.leads && target.part.CommittedElsewhere(target.asked.offset):
 		return errOffsetNotAvailable
 	}
 	return err
+}
+
+// look fills in the log's numbers without reading, for an asker whose log goes another way:
+// how far it goes does not matter.
+func (op *fetchOp) look(target *fetchTarget, result *fetchResult) error {
+	o := target.part.Log().Offsets()
+	result.data.Release()
+	result.data.HighWatermark, result.data.LastStableOffset, result.data.LogStartOffset = o.HighWatermark, o.LastStable, o.LogStart
+	result.data.LogEndOffset, result.data.SyncedEnd = o.LogEnd, o.SyncedEnd
+	if target.asked.offset < o.LogStart {
+		return storage.ErrOffsetOutOfRange
+	}
+	return nil
 }
 
 // diverged compares the epoch of the asker's last record with the log (KIP-595). It reports

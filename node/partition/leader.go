@@ -171,7 +171,8 @@ func (l *Leader) CheckMinInSync(configured int) error {
 }
 
 // CommittedAndEnough tells the answer for an acks=all append that ends at required: not yet
-// (done is false), committed (nil), or committed by fewer replicas than required.
+// (done is false), committed (nil), or committed by fewer replicas than required. While too
+// few are in sync nothing is committed, and who waits, waits on, as in Kafka: others may join.
 func (l *Leader) CommittedAndEnough(required int64, configured int) (done bool, err error) {
 	if l.hw < required {
 		return false, nil

@@ -66,6 +66,24 @@ func TestHighWatermarkStandsStillBelowMinInSync(t *testing.T) {
 	}
 }
 
+// Who waits for acks=all while too few are left waits on; what was committed before they left
+// is told to be committed by too few.
+func TestWaitingGoesOnWhenTooFewAreLeft(t *testing.T) {
+	l := NewLeader(1, three(1, 2), 0, 0, 0)
+	fetched(l, 2, 1, 2, 0)
+	l.AdvanceHighWatermark(2, 2)
+	l.Update(Registration{Leader: 1, LeaderEpoch: 5, PartitionEpoch: 10, Replicas: []int32{1, 2, 3}, ISR: []int32{1}}, 0)
+	if done, err := l.CommittedAndEnough(2, 2); done || err != nil {
+		t.Errorf("not committed: done %t, %v", done, err)
+	}
+	if done, err := l.CommittedAndEnough(1, 2); !done || !errors.Is(err, ErrNotEnoughReplicas) {
+		t.Errorf("committed, and one left: done %t, %v", done, err)
+	}
+	if done, err := l.CommittedAndEnough(1, 1); !done || err != nil {
+		t.Errorf("where one is enough: done %t, %v", done, err)
+	}
+}
+
 // Until the controller has answered, both ISRs count: a follower proposed for expansion
 // holds the high watermark back, and one proposed for removal still does.
 func TestHighWatermarkCountsTheMaximalISR(t *testing.T) {

@@ -153,8 +153,11 @@ func (p *Partition) answered(t *task.T, to partition.Proposal, code int16, now p
 	p.mu.Unlock()
 	if verdict == partition.Accepted {
 		p.tellISR(before, after)
-		// The smaller set may have committed more, and no fetch or append may come to notice.
-		p.advance()
+		// The smaller set may have committed more, or be too small; no fetch or append may come
+		// to notice.
+		if !p.advance() {
+			p.m.purgatory.Check(&p.Committed)
+		}
 	} else {
 		p.m.emit(ISRProposalFailed{Topic: p.topic, Partition: p.key.Partition, Code: code, Verdict: verdict})
 	}
