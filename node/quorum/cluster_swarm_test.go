@@ -42,6 +42,20 @@ func swarm(t *testing.T, seed uint64) map[string]int {
 	c.static = r.IntN(4) == 0
 	c.snapshotBytes = []int64{1 << 10, 4 << 10, 64 << 10}[r.IntN(3)]
 	c.segmentBytes = []int32{2 << 10, 16 << 10, 1 << 20}[r.IntN(3)]
+	c.replayBytes = []int32{0, 1, 1000}[r.IntN(3)]
+	c.onVote = func(voter int32) {
+		if r.IntN(4) > 0 {
+			return
+		}
+		// Power fails behind the vote, and is back at once: an election within an election.
+		m := c.members[voter-1]
+		c.s.At(c.s.Now().Add(time.Duration(r.IntN(3))*time.Millisecond), func() {
+			if m.inc != nil && !c.calm {
+				m.kill(true)
+				m.boot()
+			}
+		})
+	}
 	voters := len(c.members)
 	if r.IntN(3) > 0 {
 		c.add().observer = r.IntN(4) == 0 // or one that may be made a voter
@@ -51,6 +65,7 @@ func swarm(t *testing.T, seed uint64) map[string]int {
 		c.fault(r, voters)
 		c.pass(time.Duration(r.Int64N(int64(4 * time.Second))))
 	}
+	c.calm = true
 	c.net.SetConfig(simnet.Calm())
 	c.net.HealAll()
 	for _, m := range c.members {

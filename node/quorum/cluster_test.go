@@ -37,13 +37,17 @@ type cluster struct {
 
 	snapshotBytes int64
 	segmentBytes  int32
+	replayBytes   int32
 	static        bool // kraft.version 0
 
 	leaders map[int32]int32       // who led an epoch
+	votes   map[[2]int32]int32    // epoch and voter, and whom it voted for
 	images  map[int64]*meta.Image // committed, by offset
 	acked   map[string]int64      // values that were acknowledged, and their offsets
 	sent    int
 	counts  map[string]int // events by name
+	onVote  func(voter int32)
+	calm    bool // faults are over
 }
 
 // member is one machine.
@@ -80,7 +84,7 @@ func newCluster(tb testing.TB, seed uint64, n int, cfg sched.Config) *cluster {
 	tb.Cleanup(s.Close)
 	c := &cluster{
 		TB: tb, s: s, net: simnet.New(s, simnet.Calm()), snapshotBytes: 20 << 20, segmentBytes: 1 << 20,
-		leaders: map[int32]int32{}, images: map[int64]*meta.Image{}, acked: map[string]int64{}, counts: map[string]int{},
+		leaders: map[int32]int32{}, votes: map[[2]int32]int32{}, images: map[int64]*meta.Image{}, acked: map[string]int64{}, counts: map[string]int{},
 	}
 	for range n {
 		c.add()
@@ -209,7 +213,7 @@ func (inc *incarnation) start(t *task.T) error {
 		return err
 	}
 	cfg := quorum.Config{
-		NodeID: m.id, Identity: ids["/data"], SnapshotBytes: c.snapshotBytes, Observer: m.observer, Listener: "CONTROLLER",
+		NodeID: m.id, Identity: ids["/data"], SnapshotBytes: c.snapshotBytes, ReplayMaxBytes: c.replayBytes, Observer: m.observer, Listener: "CONTROLLER",
 		Endpoints: []raft.Endpoint{{Name: "CONTROLLER", Host: m.name, Port: uint16(m.port)}},
 	}
 	for _, o := range c.members[:min(3, len(c.members))] {
@@ -313,9 +317,32 @@ func (inc *incarnation) Emit(e event.Event) {
 			c.s.Fail("I9", "nodes %d and %d lead epoch %d", who, e.NodeID, e.Epoch)
 		}
 		c.leaders[e.Epoch] = e.NodeID
+	case quorum.Noted:
+		c.noteVote(e.Note, e.NodeID)
 	case quorum.SnapshotInstalled:
 		if e.Err == nil && inc.term >= 0 && inc.leads() {
 			c.s.Fail("I35", "%s leads epoch %d and loads a snapshot", inc.m.name, inc.term)
+		}
+	}
+}
+
+// noteVote checks that a node votes for one candidate of an epoch, across its restarts.
+func (c *cluster) noteVote(n raft.Note, voter int32) {
+	at := [2]int32{n.Epoch, voter}
+	before, voted := c.votes[at]
+	switch n.Kind {
+	case raft.BecameCandidate:
+		if voted {
+			c.s.Fail("I9", "node %d stands in epoch %d, in which it voted for %d", voter, n.Epoch, before)
+		}
+		c.votes[at] = voter
+	case raft.VoteGranted:
+		if voted && before != n.Replica.ID {
+			c.s.Fail("I9", "node %d votes for %d in epoch %d, in which it voted for %d", voter, n.Replica.ID, n.Epoch, before)
+		}
+		c.votes[at] = n.Replica.ID
+		if c.onVote != nil {
+			c.onVote(voter)
 		}
 	}
 }

@@ -54,6 +54,9 @@ type Config struct {
 	NodeID        int32
 	Identity      Identity // of the metadata log directory, from Load or Format
 	SnapshotBytes int64    // metadata.log.max.record.bytes.between.snapshots
+	// ReplayMaxBytes is how much of the log is replayed before others are heard again; 0 is
+	// 1 MiB.
+	ReplayMaxBytes int32
 	// Observer: the node is no controller. It replicates the log and never votes.
 	Observer bool
 	// StaticVoters are those of controller.quorum.voters, for directories that were formatted
@@ -140,10 +143,12 @@ type Host struct {
 	committedTo int64
 	err         error
 	over        bool // Run has returned: nobody answers any more
+	misfit      misfit
 	deltas      []*meta.Delta
 	snapshot    *dueSnapshot
 	stored      []snapshotID // what there is, oldest first
 	leader      raft.Follow
+	leading     bool // leader is this node, and not another one with its id
 	senders     map[raft.ReplicaKey]*line
 	fetcher     *line
 	wanted      *raft.Install
@@ -208,7 +213,7 @@ func (h *Host) coreConfig(state raft.ElectionState, voters []raft.VoterSet) raft
 		ElectionTimeout: h.cfg.ElectionTimeout, ElectionBackoffMax: h.cfg.ElectionBackoffMax,
 		FetchTimeout: h.cfg.FetchTimeout, RequestTimeout: h.cfg.RequestTimeout, RetryBackoff: h.cfg.RetryBackoff,
 	}
-	h.cfg.RequestTimeout = cfg.WithDefaults().RequestTimeout
+	h.cfg.RequestTimeout, h.cfg.FetchTimeout = cfg.WithDefaults().RequestTimeout, cfg.WithDefaults().FetchTimeout
 	return cfg
 }
 
@@ -237,6 +242,13 @@ func (h *Host) Leader() (id, epoch int32) {
 func (h *Host) LeaderAddr() (id, epoch int32, addr string) {
 	f := h.following()
 	return f.LeaderID, f.Epoch, h.address(f.Endpoints)
+}
+
+// Leads reports whether Leader is this node: another one may have its id by mistake.
+func (h *Host) Leads() bool {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return h.leading
 }
 
 func (h *Host) following() raft.Follow {

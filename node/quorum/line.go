@@ -173,6 +173,7 @@ func (l *line) exchange(t *task.T, s *raft.Send) inbound {
 		var reply raft.Reply
 		var records []byte
 		if reply, records, err = h.decode(resp); err == nil {
+			h.suspect(t, addr, &reply)
 			return inbound{event: raft.Response{Seq: s.Seq, Reply: reply}, records: records}
 		}
 		l.complain(addr, err)

@@ -159,10 +159,14 @@ func (h *Host) readLog(t *task.T, from, to int64, bound storage.Bound, visit fun
 	return nil
 }
 
-// readSome visits the first batches in [from, to), about readMax bytes of them, and returns
-// where they end.
+// readSome visits the first batches in [from, to), up to the bytes that are read at once and
+// at least one, and returns where they end.
 func (h *Host) readSome(t *task.T, from, to int64, bound storage.Bound, visit func(*record.Header, []byte) error) (int64, error) {
-	b, err := h.log.ReadInto(t, from, readMax, bound, true, h.buf)
+	max := h.cfg.ReplayMaxBytes
+	if max <= 0 {
+		max = readMax
+	}
+	b, err := h.log.ReadInto(t, from, max, bound, true, h.buf)
 	if err != nil {
 		return from, err
 	}

@@ -20,7 +20,9 @@ func (h *Host) Run(t *task.T) error {
 		err = h.step(t, raft.Start{})
 	}
 	for err == nil && !t.Stopping() {
-		err = h.turn(t)
+		if err = h.turn(t); err == nil {
+			err = h.misfitErr()
+		}
 	}
 	h.end(t, err)
 	return err
@@ -200,7 +202,7 @@ func (h *Host) resigned() {
 // follow shows who leads.
 func (h *Host) follow(f raft.Follow) {
 	h.mu.Lock()
-	h.leader = f
+	h.leader, h.leading = f, f.LeaderID == h.cfg.NodeID && h.core.Role() == raft.Leader
 	h.mu.Unlock()
 	if h.env.LeaderMoved != nil {
 		h.env.LeaderMoved()
@@ -219,7 +221,7 @@ func (h *Host) know() {
 func (h *Host) end(t *task.T, err error) {
 	h.core.Step(raft.Failed{}, t.Now(), h.env.Rand)
 	h.mu.Lock()
-	h.term, h.pending, h.err, h.over = nil, nil, err, true
+	h.term, h.pending, h.err, h.over, h.leading = nil, nil, err, true, false
 	if h.leader.LeaderID == h.cfg.NodeID {
 		h.leader.LeaderID, h.leader.Endpoints = raft.None, nil
 	}
