@@ -184,6 +184,11 @@ func (c *cluster) part(id int32, k Key) *Partition {
 	return must(c.brokers[id].m.Partition(k))
 }
 
+// oneRecord is a batch as a producer sends it.
+func oneRecord() []byte {
+	return must(record.AppendBatch(nil, record.NewOptions(0), nil, record.Record{Value: []byte("v")}))
+}
+
 // produce appends n records at a leader, one batch each.
 func (c *cluster) produce(id int32, k Key, n int) {
 	for i := range n {
