@@ -56,7 +56,7 @@ func (s *State) Activate(now clock.Instant, bootstrap []meta.Record) []meta.Reco
 		}
 		s.sessions[b.ID] = x
 	}
-	s.balanceAt = now.Add(s.balanceInterval())
+	s.startTimers(now)
 	s.minISRSetAt = s.image.Offset
 	var out []meta.Record
 	if s.image.InTransaction() {
@@ -82,8 +82,8 @@ func finalizesELR(records []meta.Record) bool {
 	})
 }
 
-// Expire is what time brings: it fences the brokers whose session ended, and looks for
-// leaders that are not the preferred ones. next is when to look again.
+// Expire is what time brings: it fences the brokers whose session ended, and holds the
+// elections that are due. next is when to look again.
 func (s *State) Expire(now clock.Instant) (records []meta.Record, next clock.Instant) {
 	next = clock.Never
 	for b := range s.image.Brokers() {
@@ -98,7 +98,7 @@ func (s *State) Expire(now clock.Instant) (records []meta.Record, next clock.Ins
 		x.shutdownOffset = -1
 		return s.fence(b), now // one at a time: the next decision sees the first
 	}
-	records, at := s.balance(now)
+	records, at := s.elections(now)
 	return records, min(next, at)
 }
 

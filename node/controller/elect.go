@@ -21,7 +21,7 @@ func (s *State) electLeaders(r *kmsg.ElectLeadersRequest) Decision {
 		resp.ErrorCode = kerr.InvalidRequest.Code
 		return Decision{Response: resp}
 	}
-	e := elections{State: s, kind: r.ElectionType}
+	e := electionRequest{State: s, kind: r.ElectionType}
 	if r.Topics == nil {
 		resp.Topics = e.all()
 	}
@@ -40,15 +40,15 @@ func (s *State) electLeaders(r *kmsg.ElectLeadersRequest) Decision {
 	return Decision{Records: e.records, Response: resp}
 }
 
-// elections collects the records of one request.
-type elections struct {
+// electionRequest collects the records of one request.
+type electionRequest struct {
 	*State
 	kind    int8
 	records []meta.Record
 }
 
 // all elects everywhere, and lists the partitions where there was something to do.
-func (e *elections) all() []kmsg.ElectLeadersResponseTopic {
+func (e *electionRequest) all() []kmsg.ElectLeadersResponseTopic {
 	list := []kmsg.ElectLeadersResponseTopic{}
 	for t := range e.image.Topics() {
 		out := kmsg.NewElectLeadersResponseTopic()
@@ -71,7 +71,7 @@ func electionResult(id int32, err *apiError) kmsg.ElectLeadersResponseTopicParti
 	return out
 }
 
-func (e *elections) elect(t *meta.Topic, id int32) *apiError {
+func (e *electionRequest) elect(t *meta.Topic, id int32) *apiError {
 	switch p := t.Partition(id); {
 	case p == nil:
 		return failf(kerr.UnknownTopicOrPartition, "")
@@ -96,7 +96,7 @@ func (e *elections) elect(t *meta.Topic, id int32) *apiError {
 	return nil
 }
 
-func (e *elections) needless(p *meta.Partition) bool {
+func (e *electionRequest) needless(p *meta.Partition) bool {
 	if e.kind == askPreferred {
 		return p.Leader == p.Replicas[0]
 	}

@@ -9,6 +9,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kmsg"
 
 	"seedlog/clock"
+	"seedlog/node/config"
 )
 
 // configure sets one topic setting, or that of all brokers for the topic "".
@@ -159,4 +160,31 @@ func TestWhoLeavesByALaggingLeaderIsNotEligible(t *testing.T) {
 	w.heartbeat(1, nil) // it has read the setting
 	w.propose(1)
 	w.want("t", "leader=1 isr=[1] elr=[2] last=[] recovering=0")
+}
+
+// A controller that allows unclean elections where the last one did not finds a leader
+// without being asked.
+func TestAnotherControllerRescuesPartitions(t *testing.T) {
+	w := newWorld(t, nil)
+	w.start(2)
+	w.create("t", 1, 2)
+	w.propose(1)
+	w.silence(1)
+	allows, _, err := config.Parse(map[string]string{"log.dirs": "d", uncleanElectionName: "true", "unclean.leader.election.interval.ms": "1000", "auto.leader.rebalance.enable": "false"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	w.state = New(clusterID, allows, w.state.image)
+	w.append(w.state.Activate(w.now, nil))
+	records, next := w.state.Expire(w.now)
+	if len(records) > 0 || next != clock.Instant(time.Second) {
+		t.Errorf("%d records, and again at %v", len(records), next)
+	}
+	w.now = next
+	records, next = w.state.Expire(w.now)
+	w.append(records)
+	w.want("t", "leader=2 isr=[2] elr=[] last=[] recovering=1")
+	if next != w.now+clock.Instant(time.Second) {
+		t.Errorf("again at %v", next)
+	}
 }

@@ -38,8 +38,7 @@ type State struct {
 	dynamicOf meta.Config
 	// defaults are what the settings of this process mean for a topic.
 	defaults config.Topic
-	// balanceAt is when to look for leaders that are not the preferred ones.
-	balanceAt clock.Instant
+	timers   timers
 	// minISRSetAt is the offset of the last record that may have raised a min.insync.replicas.
 	minISRSetAt int64
 }
