@@ -294,12 +294,13 @@ func (g *ghost) crashed(s *server, power bool) {
 		if !power && !forgot {
 			return false
 		}
+		had, has := max(before[name], g.replicas.HighWatermark(name)), int64(0)
 		for _, path := range s.guard.Dirs() {
 			if base(path) == name {
-				return s.guard.Recovered(path).LogEndOffset < before[name]
+				has = s.guard.Recovered(path).LogEndOffset
 			}
 		}
-		return before[name] > 0
+		return has < had
 	})
 	g.check()
 }

@@ -261,6 +261,10 @@ type Loss struct {
 // that begins below what was told to be committed lost it (I4), unless that is lawful:
 //
 //   - the topic allows unclean elections, and the leader was not a member before;
+//
+// A leader of an epoch that is over already, or one that crashed and has not registered since,
+// does not count: nobody follows it.
+//
 //   - or the leader itself crashed and lost it, and either as many replicas crashed since they
 //     were last in the ISR as min.insync.replicas asks for, or there are no eligible leader
 //     replicas to keep the last member out of the ISR.
@@ -277,7 +281,7 @@ func (r *Replicas) Began(node int32, name string, epoch int32, offset int64, unc
 		return loss, false
 	}
 	m := r.State.Find(p.id, index(name))
-	if m == nil {
+	if m == nil || m.LeaderEpoch > epoch || !p.registered(r.State, node) {
 		return loss, false
 	}
 	self := p.crashed(node)
@@ -294,6 +298,13 @@ func (r *Replicas) Began(node int32, name string, epoch int32, offset int64, unc
 		p.logs[i].checked = min(p.logs[i].checked, offset)
 	}
 	return Loss{Name: name, Offset: offset, Epoch: epoch, Unclean: unclean}, true
+}
+
+// registered reports whether the controller knows of the node's last crash. Until then it may
+// name as leader who is not the same any more; that one does not serve.
+func (p *replicated) registered(s *State, node int32) bool {
+	b := s.Broker(node)
+	return !slices.ContainsFunc(p.lossy, func(c crash) bool { return c.node == node && (b == nil || b.Epoch <= c.epoch) })
 }
 
 func (p *replicated) crashes() string {

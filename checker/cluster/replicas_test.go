@@ -40,6 +40,7 @@ func TestReplicasFindLostAndChangedLogs(t *testing.T) {
 	isr := func(r *Replicas, members ...int32) {
 		r.State.apply([][]byte{changeRec(id, members, nil, nil, nil, nil, members[0])}, 50)
 	}
+	again := func(r *Replicas, node int32) { r.State.apply([][]byte{brokerRec(node, 90, 0)}, 90) }
 	no, yes := func(string) bool { return false }, func(string) bool { return true }
 	for _, c := range []struct {
 		name string
@@ -63,10 +64,12 @@ func TestReplicasFindLostAndChangedLogs(t *testing.T) {
 		{"two leaders in an epoch", 1, func(r *Replicas) { r.Began(2, "t-0", 1, 10, false); r.Began(3, "t-0", 1, 10, false) }, "I9"},
 		{"a leader that lacks something", 1, func(r *Replicas) { r.Began(2, "t-0", 1, 9, false) }, "I4"},
 		{"where that is allowed", 1, func(r *Replicas) { r.Began(2, "t-0", 1, 9, true) }, ""},
-		{"one of two copies lost power", 1, func(r *Replicas) { r.Crashed(2, yes); r.Began(2, "t-0", 1, 9, false) }, "I4"},
-		{"both lost power", 1, func(r *Replicas) { r.Crashed(2, yes); r.Crashed(1, yes); r.Began(2, "t-0", 1, 9, false) }, ""},
+		{"one of two copies lost power", 1, func(r *Replicas) { r.Crashed(2, yes); again(r, 2); r.Began(2, "t-0", 1, 9, false) }, "I4"},
+		{"both lost power", 1, func(r *Replicas) { r.Crashed(2, yes); r.Crashed(1, yes); again(r, 2); r.Began(2, "t-0", 1, 9, false) }, ""},
 		{"both lost power, another one leads", 1, func(r *Replicas) { r.Crashed(2, yes); r.Crashed(1, yes); r.Began(3, "t-0", 1, 9, false) }, "I4"},
-		{"the last member lost power, nobody keeps eligible leaders", 0, func(r *Replicas) { r.Crashed(2, yes); r.Began(2, "t-0", 1, 9, false) }, ""},
+		{"the last member lost power, nobody keeps eligible leaders", 0, func(r *Replicas) { r.Crashed(2, yes); again(r, 2); r.Began(2, "t-0", 1, 9, false) }, ""},
+		{"a leader that the controller has not heard of since", 1, func(r *Replicas) { r.Crashed(2, yes); r.Began(2, "t-0", 1, 9, false) }, ""},
+		{"a leader of an epoch that is over", 1, func(r *Replicas) { isr(r, 1, 2, 3); isr(r, 1, 2, 3); r.Began(2, "t-0", 1, 9, false) }, ""},
 		{"who lost power is back in the ISR", 1, func(r *Replicas) {
 			r.Crashed(2, yes)
 			isr(r, 1, 3)
@@ -74,7 +77,8 @@ func TestReplicasFindLostAndChangedLogs(t *testing.T) {
 			isr(r, 1, 2, 3)
 			r.Check(none, anyone)
 			r.Crashed(1, yes)
-			r.Began(1, "t-0", 1, 9, false)
+			again(r, 1)
+			r.Began(1, "t-0", 5, 9, false)
 		}, "I4"},
 	} {
 		t.Run(c.name, func(t *testing.T) {

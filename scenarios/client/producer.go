@@ -379,6 +379,12 @@ func (p *Producer) renew(t *task.T, l *lane) {
 	for _, to := range p.targets {
 		to.drop()
 	}
+	for _, o := range p.lanes { // what is under way elsewhere is of the old id
+		if o != l && o.conn != nil {
+			o.conn.Close()
+			o.conn, o.flying = nil, nil
+		}
+	}
 	p.pid = -1
 	p.lost(t, l)
 	if p.connect(t, l) && !p.initProducer(t, l) {
