@@ -173,9 +173,10 @@ func (l *line) exchange(t *task.T, s *raft.Send) inbound {
 		var reply raft.Reply
 		var records []byte
 		if reply, records, err = h.decode(resp); err == nil {
-			h.suspect(t, addr, &reply)
+			h.suspectTwin(t, &reply)
 			return inbound{event: raft.Response{Seq: s.Seq, Reply: reply}, records: records}
 		}
+		h.suspectCluster(addr, err)
 		l.complain(addr, err)
 	}
 	return inbound{event: raft.NoResponse{Seq: s.Seq}}
