@@ -51,8 +51,8 @@ func (h *Host) Describe(t *task.T, req *kmsg.DescribeQuorumRequest) *kmsg.Descri
 	return resp
 }
 
-// replicaState is a replica with wall-clock times. For the leader itself Kafka says that it
-// never fetches, and that it is caught up now.
+// replicaState is a replica with wall-clock times. The leader itself fetched, and had all
+// there is, just now, as Kafka says.
 func (h *Host) replicaState(t *task.T, s raft.ReplicaState) kmsg.DescribeQuorumResponseTopicPartitionReplicaState {
 	out := kmsg.NewDescribeQuorumResponseTopicPartitionReplicaState()
 	out.ReplicaID, out.ReplicaDirectoryID, out.LogEndOffset = s.Key.ID, s.Key.Directory, s.End
