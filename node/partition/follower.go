@@ -113,6 +113,16 @@ func AfterOffsets(mine Replica, leaderStart, leaderEnd int64) Decision {
 	return Decision{Step: AskAgain}
 }
 
+// AfterMisfit decides about fetched batches that do not continue the log, of which the first
+// is [first, last]. A log that begins in the middle of a batch, because records were deleted
+// up to there, is empty until it has that batch: it begins again where the batch does.
+func AfterMisfit(mine Replica, first, last int64) Decision {
+	if mine.LogEnd == mine.LogStart && first < mine.LogEnd && mine.LogEnd <= last {
+		return Decision{RestartAt, first}
+	}
+	return Decision{Step: RetryLater}
+}
+
 // FollowerHighWatermark is a follower's high watermark after an answer that did not
 // diverge: the leader's, as far as the follower's own log goes. It does not move back.
 func FollowerHighWatermark(mine Replica, leaders int64) int64 {

@@ -71,6 +71,24 @@ func TestALogEndOutsideTheLeadersLog(t *testing.T) {
 	}
 }
 
+func TestBatchesThatDoNotContinueTheLog(t *testing.T) {
+	for _, c := range []struct {
+		name        string
+		start, end  int64
+		first, last int64
+		want        string
+	}{
+		{"an empty log that begins in the middle of the batch", 5, 5, 3, 7, "restart-at 3"},
+		{"or at its last record", 5, 5, 3, 5, "restart-at 3"},
+		{"a batch that lies before it", 5, 5, 3, 4, "retry-later"},
+		{"a log with records", 3, 5, 3, 7, "retry-later"},
+	} {
+		if got := AfterMisfit(Replica{LogStart: c.start, LogEnd: c.end}, c.first, c.last).String(); got != c.want {
+			t.Errorf("%s: %s, want %s", c.name, got, c.want)
+		}
+	}
+}
+
 func TestAFollowersHighWatermark(t *testing.T) {
 	for _, c := range []struct{ own, end, leaders, want int64 }{
 		{4, 10, 7, 7}, {4, 10, 20, 10}, {4, 10, 2, 4}, {4, 10, -1, 4},

@@ -7,6 +7,7 @@ import (
 	"seedlog/clock/task"
 	"seedlog/node/partition"
 	"seedlog/storage"
+	"seedlog/storage/record"
 )
 
 // errMoved: the partition's role or log changed since the question was asked; the answer is
@@ -90,6 +91,9 @@ func (p *Partition) mine(epoch int32, asked int64) (partition.Replica, error) {
 func (p *Partition) appendFetched(t *task.T, epoch int32, mine partition.Replica, a partition.Answer, batches []byte) (partition.Step, error) {
 	if len(batches) > 0 {
 		info, err := p.log.AppendFetched(t, epoch, batches)
+		if errors.Is(err, storage.ErrUnexpectedOffset) {
+			info, err = p.appendMisfit(t, epoch, mine, batches, err)
+		}
 		switch {
 		case errors.Is(err, storage.ErrOffline), errors.Is(err, storage.ErrClosed):
 			return 0, err
@@ -101,20 +105,35 @@ func (p *Partition) appendFetched(t *task.T, epoch int32, mine partition.Replica
 			mine.LogEnd = info.LastOffset + 1
 		}
 	}
-	p.leaderHW.Store(a.HighWatermark)
-	hw := partition.FollowerHighWatermark(mine, a.HighWatermark)
-	if hw > mine.HighWatermark {
-		p.log.SetHighWatermark(hw)
-	}
-	if a.LogStart > mine.LogStart {
+	// The start comes first: what lies below it is never below the high watermark here.
+	if a.LogStart > p.log.LogStartOffset() {
 		if err := p.log.MoveLogStart(t, a.LogStart); err != nil {
 			return 0, err
 		}
 	}
-	if hw > mine.HighWatermark {
+	p.leaderHW.Store(a.HighWatermark)
+	if hw := partition.FollowerHighWatermark(mine, a.HighWatermark); hw > mine.HighWatermark {
+		p.log.SetHighWatermark(hw)
 		p.m.purgatory.Check(&p.Appended) // consumers that read here
 	}
 	return partition.Append, nil
+}
+
+// appendMisfit appends batches that the log refused because of why, if its core finds a way.
+func (p *Partition) appendMisfit(t *task.T, epoch int32, mine partition.Replica, batches []byte, why error) (storage.AppendInfo, error) {
+	h, err := record.ParseHeader(batches)
+	if err != nil {
+		return storage.AppendInfo{}, why
+	}
+	d := partition.AfterMisfit(mine, h.BaseOffset, h.LastOffset())
+	if d.Step != partition.RestartAt {
+		return storage.AppendInfo{}, why
+	}
+	if err := p.log.TruncateFullyAt(t, d.Offset); err != nil {
+		return storage.AppendInfo{}, err
+	}
+	p.m.emit(LogRestarted{Topic: p.topic, Partition: p.key.Partition, From: mine.LogEnd, To: d.Offset, Step: d.Step})
+	return p.log.AppendFetched(t, epoch, batches)
 }
 
 // takeOffsets acts on where the leader's log starts and ends, which was asked because the

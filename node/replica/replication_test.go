@@ -12,6 +12,8 @@ import (
 
 	"seedlog/clock/task"
 	"seedlog/node/meta"
+	"seedlog/storage"
+	"seedlog/storage/record"
 )
 
 func TestFollowersCopyTheirLeader(t *testing.T) {
@@ -167,6 +169,29 @@ func TestAFollowerTooFarBehindBeginsAgain(t *testing.T) {
 		must(c.part(1, k).Log().DeleteRecords(c.tk, 10))
 		c.until("the follower's start follows", func() bool { return c.part(2, k).Log().LogStartOffset() == 10 })
 		c.until("the low watermark follows", func() bool { return must(c.part(1, k).LowWatermark()) == 10 })
+	})
+}
+
+// Records may be deleted up to the middle of a batch. Who begins there begins with that batch.
+func TestAFollowerBeginsInTheMiddleOfABatch(t *testing.T) {
+	inCluster(t, 2, nil, func(c *cluster) {
+		k := c.create(7, 1, 2)
+		c.elect(k, 1, 1)
+		c.cut[2] = true
+		c.hear()
+		var records []record.Record
+		for i := range int64(4) {
+			records = append(records, record.Record{Offset: i, Value: []byte("v")})
+		}
+		batch := must(record.AppendBatch(nil, record.NewOptions(0), nil, records...))
+		_, _, err := c.part(1, k).Append(c.tk, batch, storage.Client, false)
+		check(err)
+		c.produce(1, k, 2)
+		must(c.part(1, k).Log().DeleteRecords(c.tk, 3))
+		delete(c.cut, 2)
+		c.caughtUp(k, 1, 2)
+		expect("log start of the follower", c.part(2, k).Log().LogStartOffset(), int64(3))
+		c.same(k, 1, 2)
 	})
 }
 
