@@ -210,7 +210,7 @@ func (b *broker) tryRegister(t *task.T, req *kmsg.BrokerRegistrationRequest) err
 
 // refused says in one line why the broker cannot be part of the cluster.
 func (b *broker) refused(err error) error {
-	why := ""
+	why := err.Error()
 	switch err {
 	case kerr.DuplicateBrokerRegistration:
 		why = "another process is registered as this broker and runs: give each node a node.id of its own"
@@ -221,8 +221,27 @@ func (b *broker) refused(err error) error {
 	case kerr.UnsupportedVersion:
 		why = "a feature is finalized at a level that this version does not serve"
 	}
-	return fmt.Errorf("%w: broker %d: %w: %s", ErrRefused, b.l.cfg.NodeID, err, why)
+	return &refusal{broker: b.l.cfg.NodeID, code: err, why: why}
 }
+
+// refusal is an answer of the controller that another attempt would not change.
+type refusal struct {
+	broker int32
+	code   error // of kerr
+	why    string
+}
+
+func (r *refusal) Error() string {
+	name := r.code.Error()
+	var k *kerr.Error
+	if errors.As(r.code, &k) {
+		name = k.Message
+	}
+	return fmt.Sprintf("%v: broker %d: %s: %s", ErrRefused, r.broker, name, r.why)
+}
+
+// Unwrap gives ErrRefused and Kafka's error.
+func (r *refusal) Unwrap() []error { return []error{ErrRefused, r.code} }
 
 // patience is how long one attempt to reach the controller takes at most: half a session, so
 // that there is time for another.

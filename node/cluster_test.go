@@ -109,6 +109,20 @@ func newCluster(t testing.TB, n int, static bool, settings map[string]string) *c
 	return c
 }
 
+// addBroker formats a node that is a broker only, and finds the quorum as the others do.
+func (c *cluster) addBroker(id int32, addr string) *member {
+	c.t.Helper()
+	m := &member{c: c, id: id, dir: filepath.Join(c.t.TempDir(), fmt.Sprint("node-", id)), broker: addr, settings: map[string]string{}}
+	for k, v := range c.members[0].settings {
+		m.settings[k] = v
+	}
+	m.settings["node.id"], m.settings["process.roles"], m.settings["log.dirs"] = fmt.Sprint(id), "broker", m.dir
+	m.settings["listeners"] = "PLAINTEXT://" + addr
+	format(c.t, quorum.FormatSpec{NodeID: id, LogDirs: []string{m.dir}, ClusterID: clusterID, Voters: quorum.NoVoters})
+	c.members = append(c.members, m)
+	return m
+}
+
 const clusterID = "AAAAAAAAQACAAAAAAAAAAA"
 
 func quorumVoter(t testing.TB, id int32, addr string) record.Voter {
@@ -143,7 +157,9 @@ func (c *cluster) controllers() string {
 func (c *cluster) brokers() []string {
 	var all []string
 	for _, m := range c.members {
-		all = append(all, m.broker)
+		if strings.Contains(m.settings["process.roles"], "broker") {
+			all = append(all, m.broker)
+		}
 	}
 	return all
 }

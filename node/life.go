@@ -175,7 +175,7 @@ func (r routes) all() []*control.Router {
 // router returns a new way to the active controller, with so many connections.
 func (l *life) router(name string, lines int) *control.Router {
 	return control.NewRouter(control.RouterEnv{
-		RT: l.h.RT, Self: l.cfg.NodeID, Host: l.control, Leader: l.leader, Lines: lines,
+		RT: l.h.RT, Host: l.control, Leader: l.leader, Lines: lines,
 		Connect: func(name string) control.Peer { return l.peer(name) },
 	}, name)
 }
@@ -188,7 +188,7 @@ func (l *life) peer(name string) *peer.Client {
 // leader is who leads the quorum.
 func (l *life) leader() control.Leader {
 	id, epoch, addr := l.quorum.LeaderAddr()
-	return control.Leader{ID: id, Epoch: epoch, Addr: addr}
+	return control.Leader{ID: id, Epoch: epoch, Self: l.quorum.Leads(), Addr: addr}
 }
 
 // leaderMoved tells those who wait for the controller that there is another.

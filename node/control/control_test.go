@@ -108,9 +108,9 @@ func (n *node) start(t *task.T, g *task.Group, d *simdisk.Mount) {
 
 // route makes the router of a node that is alone.
 func (n *node) route(rt task.Runtime) {
-	n.router = control.NewRouter(control.RouterEnv{RT: rt, Self: 1, Host: n.control, Leader: func() control.Leader {
+	n.router = control.NewRouter(control.RouterEnv{RT: rt, Host: n.control, Leader: func() control.Leader {
 		id, epoch := n.quorum.Leader()
-		return control.Leader{ID: id, Epoch: epoch}
+		return control.Leader{ID: id, Epoch: epoch, Self: n.quorum.Leads()}
 	}}, "test")
 }
 

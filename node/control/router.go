@@ -21,14 +21,15 @@ type Peer interface {
 type Leader struct {
 	ID    int32 // -1: unknown
 	Epoch int32
+	// Self: it is this node itself.
+	Self bool
 	// Addr is where its controller listens, "host:port"; "" is unknown.
 	Addr string
 }
 
 // RouterEnv is what a Router works with.
 type RouterEnv struct {
-	RT   task.Runtime
-	Self int32
+	RT task.Runtime
 	// Host decides what this node decides itself; nil if it is no controller.
 	Host *Host
 	// Leader tells who leads the quorum now.
@@ -129,7 +130,7 @@ func (r *Router) attempt(t *task.T, req kmsg.Request, until clock.Instant, local
 	}
 	leader := r.env.Leader()
 	switch {
-	case leader.ID == r.env.Self:
+	case leader.Self:
 		return local()
 	case leader.ID < 0 || leader.Addr == "":
 		return nil, errTryAgain

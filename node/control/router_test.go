@@ -60,7 +60,7 @@ func (c *controllers) route(t *testing.T, lines int, body func(t *task.T, r *con
 	main := task.NewGroup(rt, "main")
 	main.Go("main", func(tk *task.T) {
 		r := control.NewRouter(control.RouterEnv{
-			RT: rt, Self: 9, Lines: lines, Leader: func() control.Leader { return c.leader },
+			RT: rt, Lines: lines, Leader: func() control.Leader { return c.leader },
 			Connect: func(string) control.Peer {
 				l := &line{c: c}
 				l.closed.Init(rt, "test.line")
