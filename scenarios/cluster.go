@@ -100,6 +100,7 @@ func (r *Run) startCluster(sh shape) bool {
 		if n, err := strconv.Atoi(s.settings()["min.insync.replicas"]); err == nil {
 			c.ghost.quorum.State.DefaultMinISR = n
 		}
+		c.ghost.quorum.State.DefaultUnclean = s.settings()["unclean.leader.election.enable"] == "true"
 		if !c.format(s) {
 			return false
 		}

@@ -318,8 +318,7 @@ func (g *ghost) began(s *server, name string, epoch int32, offset int64) {
 	g.check()
 	unclean := false
 	if p := g.quorum.State.Named(name); p != nil {
-		v, _ := g.quorum.State.Config(p.Topic, "unclean.leader.election.enable")
-		unclean = v == "true" || v == "" && s.settings()["unclean.leader.election.enable"] == "true"
+		unclean = g.quorum.State.Unclean(p.Topic)
 	}
 	loss, lost := g.replicas.Began(s.id, name, epoch, offset, unclean)
 	g.hand()

@@ -177,6 +177,9 @@ func (r *Replicas) Check(pending func(topic ID, index int32) bool, usable func(n
 		if m == nil || pending(p.id, m.Index) {
 			continue
 		}
+		if _, began := p.began[m.LeaderEpoch]; m.stranger == m.LeaderEpoch && m.Leader >= 0 && !began {
+			continue // it will be seen where it begins
+		}
 		p.heal(r.State, m)
 		p.extend(m)
 		for node := int32(1); int(node) <= len(p.logs); node++ {
@@ -204,7 +207,7 @@ func (p *replicated) heal(s *State, m *Partition) {
 // extend makes the committed log longer, from a member that reaches far enough.
 func (p *replicated) extend(m *Partition) {
 	from := end(p.committed)
-	if from >= p.told {
+	if m == nil || from >= p.told {
 		return
 	}
 	for _, id := range m.ISR {
@@ -277,7 +280,8 @@ func (r *Replicas) Began(node int32, name string, epoch int32, offset int64, unc
 		r.v.Failf("I9", name, "nodes %d and %d lead in epoch %d", other, node, epoch)
 	}
 	p.began[epoch] = node
-	if offset >= p.told {
+	p.extend(r.State.Find(p.id, index(name)))
+	if offset = min(offset, p.agrees(node)); offset >= p.told {
 		return loss, false
 	}
 	m := r.State.Find(p.id, index(name))
@@ -299,6 +303,25 @@ func (r *Replicas) Began(node int32, name string, epoch int32, offset int64, unc
 	}
 	return Loss{Name: name, Offset: offset, Epoch: epoch, Unclean: unclean}, true
 }
+
+// agrees is up to where a replica has the committed log, what is not known of it included.
+func (p *replicated) agrees(node int32) int64 {
+	l := p.log(node)
+	for i := 0; i < len(p.committed); i++ {
+		c := p.committed[i]
+		j := position(l.entries, c.Base)
+		switch {
+		case j == len(l.entries):
+			return max(c.Base, end(l.entries))
+		case l.entries[j] != c && l.entries[j].Base <= c.Last:
+			return c.Base
+		}
+	}
+	return noOffset
+}
+
+// noOffset lies above all.
+const noOffset = int64(1) << 62
 
 // registered reports whether the controller knows of the node's last crash. Until then it may
 // name as leader who is not the same any more; that one does not serve.

@@ -63,6 +63,10 @@ func TestReplicasFindLostAndChangedLogs(t *testing.T) {
 		{"a leader that has everything", 1, func(r *Replicas) { r.Began(2, "t-0", 1, 10, false) }, ""},
 		{"two leaders in an epoch", 1, func(r *Replicas) { r.Began(2, "t-0", 1, 10, false); r.Began(3, "t-0", 1, 10, false) }, "I9"},
 		{"a leader that lacks something", 1, func(r *Replicas) { r.Began(2, "t-0", 1, 9, false) }, "I4"},
+		{"a leader that has something else", 1, func(r *Replicas) {
+			r.See(2, "t-0", id, append(entries(8, 0), entry(8, 1), entry(9, 1), entry(10, 1)), 8)
+			r.Began(2, "t-0", 1, 11, false)
+		}, "I4"},
 		{"where that is allowed", 1, func(r *Replicas) { r.Began(2, "t-0", 1, 9, true) }, ""},
 		{"one of two copies lost power", 1, func(r *Replicas) { r.Crashed(2, yes); again(r, 2); r.Began(2, "t-0", 1, 9, false) }, "I4"},
 		{"both lost power", 1, func(r *Replicas) { r.Crashed(2, yes); r.Crashed(1, yes); again(r, 2); r.Began(2, "t-0", 1, 9, false) }, ""},

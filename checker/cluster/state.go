@@ -19,7 +19,11 @@ type Partition struct {
 	Adding, Removing           []int32
 	Leader, LeaderEpoch, Epoch int32
 
-	wasISR []int32 // before the present batch of records
+	// stranger is the leader epoch whose leader was no member before: an unclean election, or the
+	// last known leader's. -1 for none.
+	stranger int32
+	wasISR   []int32 // before the present batch of records
+	wasELR   []int32
 	// leaders by leader epoch.
 	leaders map[int32]int32
 	touched bool
@@ -51,6 +55,8 @@ type partKey struct {
 type State struct {
 	// DefaultMinISR is the brokers' static min.insync.replicas.
 	DefaultMinISR int
+	// DefaultUnclean is their static unclean.leader.election.enable.
+	DefaultUnclean bool
 
 	Partitions []*Partition // in the order of their creation, without the deleted
 	Brokers    []*Broker
@@ -195,7 +201,7 @@ func (s *State) record(rec any, at int64) {
 
 func (s *State) touch(p *Partition) {
 	if !p.touched {
-		p.touched, p.wasISR = true, slices.Clone(p.ISR)
+		p.touched, p.wasISR, p.wasELR = true, slices.Clone(p.ISR), slices.Clone(p.ELR)
 		s.touched = append(s.touched, p)
 	}
 }
@@ -204,7 +210,7 @@ func (s *State) partition(r partitionRecord, at int64) {
 	key := partKey{r.topic, r.index}
 	p := s.parts[key]
 	if p == nil {
-		p = &Partition{Topic: s.topics[r.topic], ID: r.topic, Index: r.index, leaders: make(map[int32]int32), LeaderEpoch: -1, Epoch: -1}
+		p = &Partition{Topic: s.topics[r.topic], ID: r.topic, Index: r.index, leaders: make(map[int32]int32), stranger: -1, LeaderEpoch: -1, Epoch: -1}
 		s.parts[key] = p
 		s.Partitions = append(s.Partitions, p)
 	} else if r.leaderEpoch < p.LeaderEpoch || r.epoch <= p.Epoch {
@@ -236,9 +242,31 @@ func (s *State) change(r partitionChange, at int64) {
 	if r.leader != -2 {
 		p.Leader = r.leader
 		p.LeaderEpoch++
+		s.elected(&was, p, at)
 	}
 	p.Epoch++
 	s.reassigned(&was, p, at)
+}
+
+// Unclean reports whether a topic allows to elect who is no member.
+func (s *State) Unclean(topic string) bool {
+	v, ok := s.Config(topic, "unclean.leader.election.enable")
+	return v == "true" || !ok && s.DefaultUnclean
+}
+
+// elected is I3 for elections: who is elected was in the ISR or eligible, unless there was
+// nobody, or the topic allows others.
+func (s *State) elected(was, p *Partition, at int64) {
+	if len(was.Adding)+len(was.Removing) > 0 && len(p.Adding)+len(p.Removing) == 0 {
+		return // the end of a reassignment, which lets in and elects at once
+	}
+	if p.Leader < 0 || slices.Contains(p.wasISR, p.Leader) || slices.Contains(p.wasELR, p.Leader) {
+		return
+	}
+	p.stranger = p.LeaderEpoch
+	if len(p.wasISR)+len(p.wasELR) > 0 && !s.Unclean(p.Topic) {
+		s.v.Failf("I3", p.Name(), "broker %d is elected in epoch %d, and was neither in the ISR %v nor eligible %v (metadata offset %d)", p.Leader, p.LeaderEpoch, p.wasISR, p.wasELR, at)
+	}
 }
 
 // reassigned is I33: a reassignment that ends, and is not taken back, ends with the added
