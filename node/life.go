@@ -331,6 +331,9 @@ func (l *life) serve(t *task.T) error {
 		BrokerEpoch: l.broker.epoch.Load, DecodeBytesMax: decodeBytesMax,
 	})
 	budget := conn.NewBudget(l.h.RT, l.cfg.QueuedMaxRequestBytes)
+	l.n.mu.Lock()
+	l.n.frames = budget
+	l.n.mu.Unlock()
 	l.serving = task.NewGroup(l.h.RT, "serving")
 	for i, ln := range l.listeners {
 		cfg := conn.Config{

@@ -18,6 +18,7 @@ import (
 	"seedlog/disk"
 	"seedlog/net"
 	"seedlog/node/config"
+	"seedlog/node/conn"
 	"seedlog/node/event"
 )
 
@@ -49,6 +50,7 @@ type Node struct {
 	mu     task.Mutex
 	failed error
 	addrs  []string
+	frames *conn.Budget // nil before the node serves
 }
 
 // New describes a node. Nothing happens before Run.
@@ -84,6 +86,18 @@ func (n *Node) Addrs() []string {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	return n.addrs
+}
+
+// FrameBytes is the memory that requests hold now. Without connections it is nothing.
+func (n *Node) FrameBytes() int64 {
+	n.mu.Lock()
+	frames := n.frames
+	n.mu.Unlock()
+	if frames == nil {
+		return 0
+	}
+	bytes, _ := frames.Used()
+	return bytes
 }
 
 // Stop asks for a clean stop. Run returns after it.

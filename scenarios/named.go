@@ -24,6 +24,8 @@ var named = []Scenario{
 	{"returning-directory", "KAFKA-14616: the directory of a deleted topic comes back on a disk that was away", returningDirectory},
 	{"look-up-by-time", "SPEC S4: the first record at or after a time, timestamps going up and down", lookUpByTime},
 	{"prompt-answers", "invariant I30: who waits is woken by what it waits for, not by its deadline", promptAnswers},
+	{"prompt-groups", "invariant I30: who waits for the coordinator is answered when its log is synced", promptGroups},
+	{"prompt-control", "invariant I30: who changes the metadata is answered when the change is committed", promptControl},
 	{"fetch-sessions", "KIP-227: what a session leaves out, tells, forgets and refuses", fetchSessions},
 	{"sequences", "KIP-98: sequences wrap after the largest, and begin anew with an epoch", sequences},
 	{"silent-member", "SPEC G: a member that says nothing for longer than its session is put out", silentMember},
@@ -33,6 +35,9 @@ var named = []Scenario{
 	{"static-member", "KIP-345: who restarts keeps place and share without a rebalance, its older self is fenced", staticMember},
 	{"offsets-retention", "KIP-211: offsets stay while the group lives and a retention longer; with their topic they go", offsetsRetention},
 	{"shared-memory", "SPEC C: requests that wait for memory get it when others are done", sharedMemory},
+	{"broken-frames", "SPEC C: requests that break off give their memory back", brokenFrames},
+	{"leader-epochs", "KIP-101: where each leadership ends, by the batches, also where the log start is moved", leaderEpochs},
+	{"durable-checkpoints", "invariant I24: a log start that was acknowledged survives a power loss", durableCheckpoints},
 	{"idle-connection", "SPEC C: a connection that is used is not idle, one that is not is closed", idleConnection},
 	{"coordinator-durability", "KAFKA-10284: what the coordinator answered survives a power loss where topics are synced", coordinatorDurability},
 }

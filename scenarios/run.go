@@ -133,6 +133,10 @@ func (r *Run) saw(_ *sim.Machine, e event.Event) {
 		if s, ok := e.(event.Storage); ok {
 			r.guard.corrupt(s)
 		}
+	case "log-start-moved":
+		if s, ok := e.(event.Storage); ok {
+			r.guard.startMoved(s)
+		}
 	}
 }
 

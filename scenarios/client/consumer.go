@@ -122,6 +122,7 @@ func (c *Consumer) poll(t *task.T) error {
 
 // locate asks for the log's bounds and draws a position between them, or takes the start.
 func (c *Consumer) locate(t *task.T, p *position) error {
+	losses := c.Rec.PowerLosses()
 	start, end, err := Bounds(t, &c.Env, c.conn, p.topic, p.index)
 	if err != nil || start < 0 {
 		p.unset = true
@@ -131,6 +132,9 @@ func (c *Consumer) locate(t *task.T, p *position) error {
 	p.next = start
 	if !c.ToEnd && end > start {
 		p.next = start + c.Rand.Int64N(end-start+1)
+	}
+	if !c.ToEnd && c.Rand.IntN(2) == 0 {
+		return c.askEpochs(t, p, losses, end)
 	}
 	return nil
 }
