@@ -38,6 +38,8 @@ var named = []Scenario{
 	{"broken-frames", "SPEC C: requests that break off give their memory back", brokenFrames},
 	{"leader-epochs", "KIP-101: where each leadership ends, by the batches, also where the log start is moved", leaderEpochs},
 	{"durable-checkpoints", "invariant I24: a log start that was acknowledged survives a power loss", durableCheckpoints},
+	{"small-index", "SPEC S2: a segment ends when its index is full", smallIndex},
+	{"sealed-segments", "invariant I16: power losses around the end of segments, and what the recovery point says of them", sealedSegments},
 	{"idle-connection", "SPEC C: a connection that is used is not idle, one that is not is closed", idleConnection},
 	{"coordinator-durability", "KAFKA-10284: what the coordinator answered survives a power loss where topics are synced", coordinatorDurability},
 }

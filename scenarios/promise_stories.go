@@ -148,3 +148,40 @@ func durableCheckpoints(r *Run) {
 		}
 	})
 }
+
+// smallIndex: a segment ends when its index is full, so that each index is whole.
+func smallIndex(r *Run) {
+	tell(r, func(s *story) {
+		topic := s.topic("t", 1, [2]string{"segment.index.bytes", "256"}, [2]string{"index.interval.bytes", "100"})
+		s.fill(topic, 120) // each with an entry, but for the first of a segment
+		n := s.segments("/data/t-0")
+		s.must(s.failed || n > 2, "S2", "%d segments, of 120 batches with an index of 32 entries", n)
+		if s.stop() {
+			s.judgeDirs()
+		}
+	})
+}
+
+// sealedSegments: power losses around the end of segments. What lies below the
+// recovery point is durable, with the indexes of the segments that end there; the guard looks
+// at it before the next start does (I16).
+func sealedSegments(r *Run) {
+	r.Set("log.flush.offset.checkpoint.interval.ms", "20")
+	rng := r.Rand("sealed")
+	tell(r, func(s *story) {
+		topic := s.topic("t", 1, [2]string{"flush.messages", "4"}, [2]string{"internal.segment.bytes", "1000"}, [2]string{"index.interval.bytes", "100"})
+		// The name of a new segment may be durable, and nothing that was written meanwhile.
+		s.Broker.Disk.SetPower(simdisk.Power{All: 1, None: 1})
+		for range 40 { // a segment has three batches
+			for range 1 + rng.IntN(3) {
+				s.fill(topic, 1+rng.IntN(2))
+				if rng.IntN(3) > 0 {
+					s.wait(100 * time.Millisecond)
+				}
+			}
+			if s.failed || !s.crash(true) {
+				return
+			}
+		}
+	})
+}

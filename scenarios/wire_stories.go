@@ -208,6 +208,8 @@ func errorCodes(r *Run) {
 		s.client("each code", func(t *task.T, p *client.Plain) {
 			s.produceCodes(t, p, topic, compacted)
 			s.fetchCodes(t, p, topic)
+			s.code(s.deleteRecords(t, p, topic, 9), kerr.OffsetOutOfRange, "delete records above the high watermark 8")
+			s.code(s.deleteRecords(t, p, topic, -2), kerr.OffsetOutOfRange, "delete records below -2")
 			s.groupCodes(t, p)
 		})
 	})
