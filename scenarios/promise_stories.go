@@ -172,7 +172,7 @@ func sealedSegments(r *Run) {
 		topic := s.topic("t", 1, [2]string{"flush.messages", "4"}, [2]string{"internal.segment.bytes", "1000"}, [2]string{"index.interval.bytes", "100"})
 		// The name of a new segment may be durable, and nothing that was written meanwhile.
 		s.Broker.Disk.SetPower(simdisk.Power{All: 1, None: 1})
-		for range 40 { // a segment has three batches
+		for range 80 { // a segment has three batches
 			for range 1 + rng.IntN(3) {
 				s.fill(topic, 1+rng.IntN(2))
 				if rng.IntN(3) > 0 {
