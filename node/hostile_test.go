@@ -20,7 +20,7 @@ import (
 // complaints counts the events that tell an operator of a bad client.
 type complaints struct {
 	events
-	malformed, closed, unsupported, timedOut int
+	malformed, closed, timedOut int
 }
 
 func newComplaints(t *testing.T) *complaints {
@@ -29,8 +29,6 @@ func newComplaints(t *testing.T) *complaints {
 		switch e := e.(type) {
 		case event.RequestMalformed:
 			c.malformed++
-		case event.RequestUnsupported:
-			c.unsupported++
 		case event.ConnectionClosed:
 			if e.Bad {
 				c.closed++

@@ -19,6 +19,7 @@ import (
 	"seedlog/disk"
 	"seedlog/net"
 	"seedlog/node/config"
+	"seedlog/node/conn"
 	"seedlog/node/event"
 )
 
@@ -53,6 +54,7 @@ type Node struct {
 	mu     task.Mutex
 	failed error
 	addrs  []string
+	frames []*conn.Budget // of the listeners for clients and of those for controllers
 }
 
 // New describes a node. Nothing happens before Run.
@@ -89,6 +91,19 @@ func (n *Node) Addrs() []string {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	return n.addrs
+}
+
+// FrameBytes is the memory that requests hold now. Without connections it is nothing.
+func (n *Node) FrameBytes() int64 {
+	n.mu.Lock()
+	frames := n.frames
+	n.mu.Unlock()
+	sum := int64(0)
+	for _, b := range frames {
+		bytes, _ := b.Used()
+		sum += bytes
+	}
+	return sum
 }
 
 // Stop asks for a clean stop. Run returns after it.

@@ -71,6 +71,9 @@ func (l *life) deps(random string) api.Deps {
 // accept accepts connections of the controller listeners, or of the others.
 func (l *life) accept(g *task.Group, controllers bool, svc *api.Service) {
 	budget := conn.NewBudget(l.h.RT, l.cfg.QueuedMaxRequestBytes)
+	l.n.mu.Lock()
+	l.n.frames = append(l.n.frames, budget)
+	l.n.mu.Unlock()
 	for i, ln := range l.listeners {
 		if l.governs(i) != controllers {
 			continue

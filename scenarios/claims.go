@@ -46,6 +46,7 @@ func (g *guard) claims() {
 func (g *guard) claimsOfMetadata(path string) {
 	g.whole(path+"/quorum-state", func(b string) bool { return json.Valid([]byte(b)) })
 	g.whole(path+"/leader-epoch-checkpoint", wholeList)
+	g.snapshotThere(path, g.metadataStart(path), g.Files.ReadFile)
 	for _, info := range g.Files.List(path) {
 		if strings.HasSuffix(info.Name, ".checkpoint") {
 			g.whole(path+"/"+info.Name, func(b string) bool { return b != "" && store.ScanFile([]byte(b)) == "" })

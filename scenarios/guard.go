@@ -24,6 +24,7 @@ type guard struct {
 	forgotten int
 	// before is the bytes of the logs of each log directory when the incarnation began.
 	before map[string]int64
+	led    led
 }
 
 func newGuard(s *server) *guard {
@@ -41,6 +42,7 @@ func (g *guard) beforeBoot() {
 		g.before[dir] = g.sizes(dir)
 	}
 	g.claims()
+	g.leaders()
 	for _, path := range g.Dirs() {
 		rec := g.Recovered(path)
 		if rec.Corrupt != "" {
@@ -106,6 +108,7 @@ func (g *guard) afterBoot() {
 	g.pending = false
 	forgot := g.s.Disk.Forgotten()[g.forgotten:]
 	g.kept()
+	g.leaders()
 	for _, path := range g.Dirs() {
 		lost := slices.ContainsFunc(forgot, func(file string) bool { return parent(file) == path })
 		if rec, ok := g.expected[path]; ok && !lost {

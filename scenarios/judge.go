@@ -35,6 +35,8 @@ type Judge struct {
 	Segment map[string]int64
 	// ProducersExpire says that producer state may be gone.
 	ProducersExpire bool
+	// StartsKept says that no disk forgot what it was told to sync of the log starts.
+	StartsKept bool
 	// Reader is the client that read everything at the end, if Final.
 	Reader int
 	Final  bool
@@ -146,6 +148,12 @@ func (j *Judge) Verdict() checker.Verdict {
 		name := client.PartitionName(hp)
 		h.Deleted[i] = j.Dead[i]
 		h.Logs[i] = resolve(parsed[name], starts[name])
+	}
+	h.StartsKept = j.StartsKept
+	for i, hp := range h.Partitions {
+		if p := parsed[client.PartitionName(hp)]; p != nil && !h.Deleted[i] {
+			v.Merge(p.CheckEpochEnds(j.Rec.EpochEnds(i), h.Logs[i].Start))
+		}
 	}
 	h.Final, h.FinalClient, h.ProducersExpire = j.Final, j.Reader, j.ProducersExpire
 	v.Merge(h.Check())

@@ -256,6 +256,17 @@ func offsetsRetention(r *Run) {
 func idleConnection(r *Run) {
 	r.Set("connections.max.idle.ms", "1000")
 	tell(r, func(s *story) {
+		topic := s.topic("t", 1)
+		s.client("send without an answer", func(t *task.T, p *client.Plain) {
+			for range 8 {
+				if err := p.Conn.Send(t, client.ProduceRequest(topic, 0, 9, 0, batch(t.UnixMilli(), nobody, 1, 50, 0)), t.Now().Add(time.Second)); err != nil {
+					break // the question below tells
+				}
+				t.Sleep(t.Now().Add(600 * time.Millisecond))
+			}
+			_, err := p.Call(t, kmsg.NewPtrApiVersionsRequest())
+			s.must(err == nil, "liveness", "a connection with a request without an answer every 600 ms is not served, with an idle time-out of 1 s: %v", err)
+		})
 		s.client("ask, and fall silent", func(t *task.T, p *client.Plain) {
 			ask := func() error {
 				req := kmsg.NewPtrApiVersionsRequest()

@@ -3,11 +3,10 @@ package scenarios
 // Probes are the places that a campaign of the swarm must reach, by the name of the node's
 // event or of the run's own mark.
 //
-// Not here, because one node cannot come there: log-truncated is a follower's, an append of a
-// group is refused for want of replicas (group-append-refused), and the connection closes
-// before the service could refuse what is not served (request-unsupported). Nor can the swarm:
-// it damages no stored bytes (log-corrupt, index-rebuilt, group-record-skipped), does not run for the minutes
-// after which offsets expire (group-offsets-expired), and its listeners never fail
+// Not here, because one node cannot come there: log-truncated is a follower's, and an append of a
+// group is refused for want of replicas (group-append-refused). Nor can the swarm: it damages
+// no stored bytes (log-corrupt, index-rebuilt, group-record-skipped), does not run for the
+// minutes after which offsets expire (group-offsets-expired), and its listeners never fail
 // (accept-failed). The named scenarios come to some of these.
 var Probes = []string{
 	// The node's life.

@@ -134,6 +134,10 @@ func (s *server) saw(e event.Event) {
 		if e, ok := e.(event.Storage); ok {
 			s.guard.corrupt(e)
 		}
+	case "log-start-moved":
+		if e, ok := e.(event.Storage); ok {
+			s.guard.startMoved(e)
+		}
 	}
 }
 

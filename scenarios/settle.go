@@ -20,6 +20,7 @@ const (
 	drainWithin  = 5 * time.Minute
 	readWithin   = 3 * time.Minute
 	stopWithin   = 2 * time.Minute
+	framesWithin = time.Minute
 )
 
 // clocksApart bounds how far the clocks of broker and clients are apart, jumps aside.
@@ -69,6 +70,7 @@ func (r *Run) settle(w *Workload) {
 	}
 	r.guard.Reader, r.guard.Final = final, true
 	r.guard.ProducersExpire = r.Config.ProducerIDExpirationMs <= r.World.Now().Sub(0).Milliseconds()+r.Broker.JumpedMs()+clocksApart.Milliseconds()
+	r.guard.StartsKept = !slices.ContainsFunc(r.Broker.Disk.Forgotten(), func(path string) bool { return strings.Contains(path, "log-start-offset-checkpoint") })
 	r.verdict.Merge(r.guard.Verdict())
 	r.guard.judgeCatalog(topics)
 }
@@ -169,7 +171,19 @@ func (r *Run) drain() bool {
 		return false
 	}
 	r.World.Run(r.over, time.Second)
-	return true
+	// Nodes go on asking each other, and hold what they are asked with.
+	return r.cluster != nil || r.framesFreed()
+}
+
+// framesFreed waits until the memory of all requests is given back: nobody is connected, and
+// what such a request still waited for is over by its deadline.
+func (r *Run) framesFreed() bool {
+	held := int64(0)
+	if !r.World.Run(func() bool { held = r.Broker.FrameBytes(); return held == 0 || r.over() }, framesWithin) {
+		r.Failf("clean-stop", "requests", "%d bytes of requests are held though nobody is connected", held)
+		r.complain()
+	}
+	return !r.over() && held == 0
 }
 
 // drained reports whether no client is connected. Nodes stay connected to each other.

@@ -65,37 +65,51 @@ func (s *story) deleteRecords(t *task.T, p *client.Plain, topic *client.Topic, b
 // changedSettings: a log that runs takes over what is altered.
 func changedSettings(r *Run) {
 	tell(r, func(s *story) {
-		topic := s.topic("t", 1)
+		topic, plain := s.topic("t", 1), s.topic("plain", 1)
 		s.fill(topic, 3)
-		s.client("alter", func(t *task.T, p *client.Plain) {
-			req := kmsg.NewPtrIncrementalAlterConfigsRequest()
-			req.Version = 1
-			res := kmsg.NewIncrementalAlterConfigsRequestResource()
-			res.ResourceType, res.ResourceName = kmsg.ConfigResourceTypeTopic, "t"
-			for _, kv := range [][2]string{{"flush.messages", "1"}, {"internal.segment.bytes", "2000"}} {
-				c := kmsg.NewIncrementalAlterConfigsRequestResourceConfig()
-				c.Name, c.Value = kv[0], &kv[1]
-				res.Configs = append(res.Configs, c)
-			}
-			req.Resources = append(req.Resources, res)
-			resp, err := p.Call(t, req)
-			if s.ok(err, "alter") {
-				s.code(resp.(*kmsg.IncrementalAlterConfigsResponse).Resources[0].ErrorCode, nil, "alter")
-			}
-		})
+		s.fill(plain, 3)
+		s.alter(kmsg.ConfigResourceTypeTopic, "t", [2]string{"flush.messages", "1"}, [2]string{"internal.segment.bytes", "2000"})
+		s.alter(kmsg.ConfigResourceTypeBroker, "", [2]string{"log.flush.interval.messages", "1"})
 		s.fill(topic, 20)
-		rolled := 0
-		for _, info := range s.Broker.Disk.List("/data/t-0") {
-			if strings.HasSuffix(info.Name, ".log") {
-				rolled++
-			}
-		}
+		s.fill(plain, 1)
+		rolled := s.segments("/data/t-0")
 		s.must(rolled > 2, "I31", "%d segments, after segment.bytes became 2000", rolled)
 		s.Broker.Disk.SetPower(simdisk.Power{None: 1})
 		if s.crash(true) {
 			s.must(s.end(topic) == 46, "I4", "46 records were acknowledged, the last 40 under flush.messages=1; the log ends at %d", s.end(topic))
+			s.must(s.end(plain) == 8, "I31", "8 records were acknowledged, the last 2 under the broker's log.flush.interval.messages=1; the log ends at %d", s.end(plain))
 		}
 	})
+}
+
+// alter changes settings of a resource.
+func (s *story) alter(kind kmsg.ConfigResourceType, name string, settings ...[2]string) {
+	s.client("alter", func(t *task.T, p *client.Plain) {
+		req := kmsg.NewPtrIncrementalAlterConfigsRequest()
+		req.Version = 1
+		res := kmsg.NewIncrementalAlterConfigsRequestResource()
+		res.ResourceType, res.ResourceName = kind, name
+		for _, kv := range settings {
+			c := kmsg.NewIncrementalAlterConfigsRequestResourceConfig()
+			c.Name, c.Value = kv[0], &kv[1]
+			res.Configs = append(res.Configs, c)
+		}
+		req.Resources = append(req.Resources, res)
+		resp, err := p.Call(t, req)
+		if s.ok(err, "alter") {
+			s.code(resp.(*kmsg.IncrementalAlterConfigsResponse).Resources[0].ErrorCode, nil, "alter")
+		}
+	})
+}
+
+// segments counts the segments of a partition's directory.
+func (s *story) segments(path string) (n int) {
+	for _, info := range s.Broker.Disk.List(path) {
+		if strings.HasSuffix(info.Name, ".log") {
+			n++
+		}
+	}
+	return n
 }
 
 // flushSettings: what flush.messages and flush.ms call durable survives a power loss that
@@ -110,13 +124,15 @@ func flushSettings(r *Run) {
 		s.wait(3 * time.Second)
 		s.fill(rolling, 1)
 		s.fill(counted, 4)
-		rolled := 0
-		for _, info := range s.Broker.Disk.List("/data/rolling-0") {
-			if strings.HasSuffix(info.Name, ".log") {
-				rolled++
-			}
-		}
+		rolled := s.segments("/data/rolling-0")
 		s.must(s.failed || rolled == 2, "S2", "%d segments, of two batches three seconds apart under segment.ms=1000", rolled)
+		steady := s.topic("steady", 1, [2]string{"segment.ms", "1000"})
+		for range 6 {
+			s.fill(steady, 1)
+			s.wait(400 * time.Millisecond)
+		}
+		rolled = s.segments("/data/steady-0")
+		s.must(s.failed || rolled > 1, "S2", "%d segment, of six batches 400 ms apart under segment.ms=1000", rolled)
 		s.Broker.Disk.SetPower(simdisk.Power{None: 1})
 		if !s.failed && s.crash(true) {
 			s.must(s.end(counted) == 8, "S5", "8 records under flush.messages=4; the log ends at %d", s.end(counted))

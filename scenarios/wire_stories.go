@@ -9,7 +9,6 @@ import (
 
 	"seedlog/clock/task"
 	"seedlog/scenarios/client"
-	"seedlog/sim/sched"
 )
 
 func timestamps(r *Run) {
@@ -209,6 +208,8 @@ func errorCodes(r *Run) {
 		s.client("each code", func(t *task.T, p *client.Plain) {
 			s.produceCodes(t, p, topic, compacted)
 			s.fetchCodes(t, p, topic)
+			s.code(s.deleteRecords(t, p, topic, 9), kerr.OffsetOutOfRange, "delete records above the high watermark 8")
+			s.code(s.deleteRecords(t, p, topic, -2), kerr.OffsetOutOfRange, "delete records below -2")
 			s.groupCodes(t, p)
 		})
 	})
@@ -317,57 +318,4 @@ func (s *story) groupCodes(t *task.T, p *client.Plain) {
 	if s.ok(err, "FindCoordinator") {
 		s.must(resp.(*kmsg.FindCoordinatorResponse).ErrorCode != 0, "codes", "a transaction coordinator is promised")
 	}
-}
-
-// promptAnswers: who waits is woken by what it waits for, not by its deadline, however the
-// tasks interleave. Producers wait for syncs that they share, a consumer for their records.
-func promptAnswers(r *Run) {
-	rng := r.Rand("prompt")
-	tell(r, func(s *story) {
-		topic := s.topic("t", 1, [2]string{"flush.messages", "1"})
-		if s.failed {
-			return
-		}
-		// Locks let others go first, and tasks come a little late; nothing takes long.
-		cfg := sched.Calm()
-		cfg.YieldEvery, cfg.HoldEvery, cfg.HoldMaxNs, cfg.StepMaxNs = 1+rng.IntN(3), 2+rng.IntN(8), int64(2*time.Millisecond), 2_000+rng.Int64N(30_000)
-		r.World.Sched.SetConfig(cfg)
-		const deadline, prompt, each = 20 * time.Second, 3 * time.Second, 80
-		producers := 1 + rng.IntN(3) // one alone is woken by nobody else's append
-		left, next := 0, int64(0)
-		spawn := func(what string, fn func(t *task.T, p *client.Plain) error) {
-			left++
-			e, group := r.Env(deadline)
-			group.Go(what, func(t *task.T) {
-				p := client.Open(t, &e)
-				for range each {
-					began := t.Now()
-					err := fn(t, p)
-					if !s.must(t.Now().Sub(began) < prompt, "I30", "%s took %v of the %v it may take, and nothing is slow (next %d of %d)", what, t.Now().Sub(began), deadline, next, producers*each) || !s.ok(err, what) {
-						break
-					}
-				}
-				p.Close()
-				left--
-			})
-		}
-		for range producers {
-			spawn("produce", func(t *task.T, p *client.Plain) error {
-				_, err := p.Produce(t, topic, 0, 9, -1, batch(t.UnixMilli(), nobody, 1, 50, 0))
-				return err
-			})
-		}
-		spawn("fetch", func(t *task.T, p *client.Plain) error {
-			if next >= int64(producers)*each { // the producers may be done
-				return nil
-			}
-			got, err := p.Await(t, topic, 0, next, deadline)
-			if n := len(got.Batches); n > 0 {
-				next = got.Batches[n-1].Last + 1
-			}
-			return err
-		})
-		s.World.Run(func() bool { return left == 0 }, time.Minute)
-		s.must(left == 0, "I30", "%d clients still wait", left)
-	})
 }

@@ -178,6 +178,14 @@ func (m *Machine) ConnectionsFrom(match func(machine string) bool) int {
 	return m.inc.iface.From(match)
 }
 
+// FrameBytes is the memory that the process holds for requests.
+func (m *Machine) FrameBytes() int64 {
+	if m.inc == nil {
+		return 0
+	}
+	return m.inc.Node.FrameBytes()
+}
+
 // StopAsked reports whether the newest incarnation was asked to stop.
 func (m *Machine) StopAsked() bool { return m.stopAsked }
 

@@ -125,14 +125,14 @@ func (d *Dir) prune() {
 	}
 }
 
-// takeCleanMarker reads the clean-shutdown marker and removes it, durably.
+// takeCleanMarker reads the clean-shutdown marker and removes it, durably. That there is none
+// is made durable, too: a start before this one may have been killed between removing it and
+// syncing the directory, and a power loss would bring it back over whatever is written now.
 func takeCleanMarker(t *task.T, dk disk.Disk, dir string) (clean bool, brokerEpoch int64, err error) {
 	path := dir + "/" + checkpoint.CleanShutdownFile
 	brokerEpoch, err = checkpoint.ReadCleanShutdown(t, dk, path)
 	switch {
-	case errors.Is(err, disk.ErrNotExist):
-		return false, checkpoint.NoBrokerEpoch, nil
-	case errors.Is(err, checkpoint.ErrDamaged):
+	case errors.Is(err, disk.ErrNotExist), errors.Is(err, checkpoint.ErrDamaged):
 		return false, checkpoint.NoBrokerEpoch, checkpoint.Remove(t, dk, path)
 	case err != nil:
 		return false, checkpoint.NoBrokerEpoch, err

@@ -5,10 +5,12 @@ import (
 	"errors"
 	"strings"
 	"testing"
+	"time"
 
 	"seedlog/clock/task"
 	"seedlog/disk"
 	"seedlog/sim/simdisk"
+	"seedlog/storage/checkpoint"
 )
 
 func isLog(path string) bool { return strings.HasSuffix(path, logSuffix) }
@@ -235,6 +237,43 @@ func TestMarkerDoesNotOutliveAnUncleanStart(t *testing.T) {
 	})
 	if m.events.count(LogCorrupt) > 0 {
 		t.Fatal("a crash was taken for corruption")
+	}
+}
+
+// A start that is killed between removing the marker and syncing that leaves an absence which
+// a power loss undoes: the next start must make it last (seed 502005 of the swarm).
+func TestMarkerThatAKilledStartRemovedStaysAway(t *testing.T) {
+	cfgOf := func(string, [16]byte) Config { return Config{} }
+	killed, returned := 0, 0
+	for seed := range uint64(60) {
+		m := newMachine(t, seed)
+		m.boot(func(tk *task.T, env Env) {
+			d := openDir(tk, env, "/data/logs")
+			must(d.Create(tk, "a", [16]byte{1}, 0, Config{}))
+			check(d.CloseClean(tk, 42))
+		})
+		m.d.Arm(&simdisk.Injection{Fault: simdisk.Stalled, Match: func(path string) bool { return path == "/data/logs" }})
+		m.s.At(m.s.Now().Add(10*time.Millisecond), func() { m.rt.Kill() })
+		open := false
+		m.boot(func(tk *task.T, env Env) {
+			openDir(tk, env, "/data/logs")
+			open = true
+		})
+		if _, there := m.d.ReadFile("/data/logs/" + checkpoint.CleanShutdownFile); !open && !there {
+			killed++
+		}
+		m.boot(func(tk *task.T, env Env) {
+			d := openDir(tk, env, "/data/logs")
+			l := must(d.Load(tk, cfgOf, nil))[0]
+			check(l.SyncTo(tk, must(l.Append(tk, 0, plainBatch(), Client)).LastOffset+1))
+		})
+		m.d.PowerLoss()
+		if _, there := m.d.ReadFile("/data/logs/" + checkpoint.CleanShutdownFile); there {
+			returned++
+		}
+	}
+	if killed == 0 || returned > 0 {
+		t.Fatalf("of %d starts that were killed with the removal not yet synced, %d left a marker that a power loss brought back", killed, returned)
 	}
 }
 

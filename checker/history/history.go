@@ -104,6 +104,8 @@ type Removal struct {
 	Invoke    Stamp
 	Partition int
 	Before    int64
+	// Acked: the client was told that it happened, which no crash may undo.
+	Acked bool
 }
 
 // Log is the final content of a partition by offset.
@@ -142,6 +144,8 @@ type History struct {
 	Polls    []Poll
 	Cuts     []Cut
 	Removals []Removal
+	// StartsKept says that no disk forgot where a log begins.
+	StartsKept bool
 	// Retention says that old segments may be removed by policy.
 	Retention bool
 	// ProducersExpire says that a broker may have forgotten producers by their age.
@@ -161,5 +165,6 @@ func (h *History) Check() checker.Verdict {
 	c.polls()
 	c.watermarks()
 	c.unseen()
+	c.removals()
 	return v
 }

@@ -170,6 +170,15 @@ func TestEachAnomalyIsNamed(t *testing.T) {
 			h.Logs[0] = Log{Start: 1, End: 2, Records: []Seen{{1, 0xb}}}
 			h.Removals = []Removal{{Before: 1}}
 		}},
+		{"I24", func(h *History) {
+			// What was deleted and acknowledged is back.
+			h.StartsKept = true
+			h.Removals = []Removal{{Before: 1, Acked: true}}
+		}},
+		{"", func(h *History) {
+			h.StartsKept = true
+			h.Removals = []Removal{{Before: 1}}
+		}},
 	} {
 		h := sound()
 		c.spoil(h)

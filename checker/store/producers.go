@@ -94,6 +94,9 @@ func (p *Partition) checkSequences(v *checker.Verdict, o Options) {
 // its offset says. Batches below the log's first segment cannot be replayed; producers that
 // have none above are passed over.
 func (p *Partition) checkSnapshots(v *checker.Verdict, o Options) {
+	if end := p.LogEndOffset(); o.Closed && end > 0 && !slices.ContainsFunc(p.Snapshots, func(s Snapshot) bool { return s.Offset == end }) {
+		v.Failf("I17", p.Name, "the log was closed at its end %d, and has no producer snapshot there", end)
+	}
 	for _, s := range p.Snapshots {
 		where := fmt.Sprintf("%s/%020d.snapshot", p.Name, s.Offset)
 		if len(p.Segments) > 0 && s.Offset < p.Segments[0].Base {

@@ -80,6 +80,7 @@ func TestEachStoredFaultIsNamed(t *testing.T) {
 		{"I12", func(f []File) []File { f[5].Data = []byte("0\n1\n0 0\n"); return f }},
 		{"I12", func(f []File) []File { f[5].Data = []byte("0\n2\n0 0\n3 4\n"); return f }},
 		{"I12", func(f []File) []File { f[5].Data = []byte("0\n2\n3 0\n3 5\n"); return f }},
+		{"I12", func(f []File) []File { f[5].Data = []byte("0\n3\n0 0\n2 5\n3 5\n"); return f }},
 		{"I12", func(f []File) []File { f[5].Data = []byte("0\n9\n0 0\n"); return f }},
 		{"I13", func(f []File) []File { f[1].Data = entry8(4, 1); return f }},
 		{"I13", func(f []File) []File { f[1].Data = nil; return f }},
@@ -181,6 +182,31 @@ func TestRecoveryEndsAtABatchThatDoesNotFollow(t *testing.T) {
 		}
 		if r := before.Recover(4, 0, false); r.Corrupt == "" {
 			t.Errorf("%s: damage below the recovery point was passed over", what)
+		}
+	}
+}
+
+// Batches 0-1 and 2-4 have epoch 0, batch 5 has epoch 3.
+func TestWhereEpochsEndIsWhatTheBatchesSay(t *testing.T) {
+	for _, c := range []struct {
+		told  EpochEnd
+		start int64
+		want  bool
+	}{
+		{EpochEnd{Asked: 0, Epoch: 0, End: 5, Closed: true}, 0, true},
+		{EpochEnd{Asked: 2, Epoch: 0, End: 5, Closed: true}, 0, true},
+		{EpochEnd{Asked: 0, Epoch: 0, End: 2}, 0, true},
+		{EpochEnd{Asked: 0, Epoch: 0, End: 2, Committed: 3}, 0, false},
+		{EpochEnd{Asked: 0, Epoch: 0, End: 2, Closed: true}, 0, false},
+		{EpochEnd{Asked: 0, Epoch: 0, End: 6, Closed: true}, 0, false},
+		{EpochEnd{Asked: 0, Epoch: 0, End: 6, Closed: true}, 6, true},
+		{EpochEnd{Asked: 3, Epoch: 0, End: 5, Closed: true}, 0, false},
+		{EpochEnd{Asked: 2, Epoch: 3, End: 6, Closed: true}, 0, false},
+		{EpochEnd{Asked: 3, Epoch: 3, End: 6, Committed: 6}, 0, true},
+	} {
+		p, _ := Parse("t-0", sound())
+		if v := p.CheckEpochEnds([]EpochEnd{c.told}, c.start); v.OK() != c.want {
+			t.Errorf("%+v, log start %d: %v", c.told, c.start, v.Violations)
 		}
 	}
 }

@@ -191,9 +191,9 @@ func (m *mutant) hunt(root, tmp string, budget time.Duration) (*hunt, error) {
 	}
 	defer os.Remove(binary)
 	h := &hunt{m: m, other: make(map[string]int)}
-	// Named scenarios have little to draw: a few seeds of each, then the swarm.
+	// Named scenarios have little to draw: a dozen seeds of each, then the swarm.
 	for _, scenario := range m.Scenarios {
-		if err := h.seedsOf(binary, scenario, 1, 3, budget); err != nil {
+		if err := h.seedsOf(binary, scenario, 1, 12, budget); err != nil {
 			return nil, err
 		}
 	}

@@ -8,6 +8,8 @@ import (
 	"testing"
 	"time"
 
+	"golang.org/x/sys/unix"
+
 	"seedlog/clock/task"
 	"seedlog/disk"
 	"seedlog/node"
@@ -97,35 +99,56 @@ func BenchmarkSync(b *testing.B) {
 }
 
 func benchSync(b *testing.B, dir string, delay time.Duration) {
-	batch, _, err := benchBatch(1, 1024)
-	if err != nil {
-		b.Fatal(err)
-	}
-	err = nodeHere(filepath.Join(dir, "data"), func(addr string) error {
-		var g syncGroup
-		for range 64 {
-			nc, err := net.Dial("tcp", addr)
+	for _, size := range []int{1, 16 << 10} {
+		b.Run(fmt.Sprint(size), func(b *testing.B) {
+			batch, _, err := benchBatch(size, 1024)
 			if err != nil {
-				return err
+				b.Fatal(err)
 			}
-			g = append(g, newBenchConn(nc.(*net.TCPConn)))
-		}
-		defer g.close()
-		if err := g[0].createTopic("sync", [2]string{"flush.messages", "1"}); err != nil {
-			return err
-		}
-		b.SetBytes(int64(len(batch)))
-		b.ReportAllocs()
-		b.ResetTimer()
-		return g.produce("sync", batch, max(b.N, 64))
-	}, func(h *node.Host) {
-		if delay > 0 {
-			h.Disk = slowDisk{h.Disk, delay}
-		}
-	})
-	if err != nil {
+			err = nodeHere(filepath.Join(dir, fmt.Sprint("data-", size, "-", b.N)), func(addr string) error {
+				nc, err := net.Dial("tcp", addr)
+				if err != nil {
+					return err
+				}
+				c := newBenchConn(nc.(*net.TCPConn))
+				defer c.close()
+				if err := c.createTopic("sync", [2]string{"flush.messages", "1"}); err != nil {
+					return err
+				}
+				g, err := newSyncGroup(addr, 64)
+				if err != nil {
+					return err
+				}
+				defer g.close()
+				frame := c.produceFrame("sync", -1, batch)
+				b.SetBytes(int64(len(batch)))
+				b.ReportAllocs()
+				b.ResetTimer()
+				before := processorTime(b)
+				if err := g.produce("sync", frame, max(b.N, 64)); err != nil {
+					return err
+				}
+				b.ReportMetric(float64((processorTime(b)-before).Nanoseconds())/float64(max(b.N, 64)), "cpu-ns/op")
+				return nil
+			}, func(h *node.Host) {
+				if delay > 0 {
+					h.Disk = slowDisk{h.Disk, delay}
+				}
+			})
+			if err != nil {
+				b.Fatal(err)
+			}
+		})
+	}
+}
+
+// processorTime is what this process used so far.
+func processorTime(b *testing.B) time.Duration {
+	var u unix.Rusage
+	if err := unix.Getrusage(unix.RUSAGE_SELF, &u); err != nil {
 		b.Fatal(err)
 	}
+	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
 }
 
 // slowDisk is a disk whose syncs of files take longer.

@@ -62,7 +62,7 @@ func TestBenchLimitsMeasuresEverything(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, want := range []string{
-		"| produce | 1048473 |", "| produce | 15556 |", "| produce | 1094 |", "| fetch | 1048473 |", "| flush.messages=1 | 15556 |", "| flush.messages=1 | 1094 |",
+		"| produce | 1048473 |", "| produce | 15556 |", "| produce | 1094 |", "| fetch | 1048473 |", "| flush.messages=1 | 1048473 |", "| flush.messages=1 | 15556 |", "| flush.messages=1 | 1094 |",
 		"per produce", "per fetch", "exec to first acknowledged produce", "resident memory",
 	} {
 		if !strings.Contains(out.String(), want) {

@@ -216,6 +216,30 @@ func (c *benchConn) produced(topic string, n, records int, slots <-chan struct{}
 	return nil
 }
 
+// oneByOne sends the next frame when the reply to the last one is there.
+func (c *benchConn) oneByOne(topic string, frame []byte, n int) error {
+	reply := newProduceReply(topic)
+	last := int64(-1)
+	for range n {
+		if _, err := c.nc.Write(frame); err != nil {
+			return err
+		}
+		b, err := c.readFrame()
+		if err != nil {
+			return err
+		}
+		base, err := reply.check(b)
+		if err != nil {
+			return err
+		}
+		if base <= last {
+			return fmt.Errorf("offset %d after %d", base, last)
+		}
+		last = base
+	}
+	return nil
+}
+
 // fetchFrame is a request for one partition, with the place of its offset.
 func (c *benchConn) fetchFrame(topic string, maxBytes int32) (frame []byte, offsetAt int) {
 	build := func(offset int64) []byte {

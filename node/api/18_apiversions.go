@@ -15,7 +15,6 @@ import (
 
 	"seedlog/clock/task"
 	"seedlog/node/conn"
-	"seedlog/node/event"
 	"seedlog/node/meta"
 )
 
@@ -86,16 +85,12 @@ func validSoftware(s string) bool {
 	return true
 }
 
-// refuse answers what is not served.
-func (s *Service) refuse(r *conn.Request, reply *conn.Reply) {
-	if r.Key != int16(kmsg.ApiVersions) {
-		s.Events.Emit(event.RequestUnsupported{Key: r.Key, Version: r.Version})
-		reply.Close("unsupported " + kmsg.NameForKey(r.Key))
-		return
-	}
+// refuse answers an ApiVersions in a version that is not served, in version 0. Of anything else
+// that is not served the connection is closed before it comes here.
+func (s *Service) refuse(reply *conn.Reply) {
 	resp := kmsg.NewPtrApiVersionsResponse()
 	resp.Version = 0
 	resp.ErrorCode = kerr.UnsupportedVersion.Code
-	resp.ApiKeys = append(resp.ApiKeys, s.entry(r.Key).listed())
+	resp.ApiKeys = append(resp.ApiKeys, s.entry(int16(kmsg.ApiVersions)).listed())
 	reply.SendBody(resp.AppendTo(reply.Buffer()))
 }

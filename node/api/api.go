@@ -90,7 +90,7 @@ func (s *Service) MaxFrame(key, version int16) int32 {
 func (s *Service) Serve(t *task.T, r *conn.Request, reply *conn.Reply) {
 	e := s.entry(r.Key)
 	if e == nil || r.Version < e.min || r.Version > e.max {
-		s.refuse(r, reply)
+		s.refuse(reply)
 		return
 	}
 	if e.raw != nil {

@@ -117,16 +117,6 @@ func (e Storage) Fields(f *Fields) {
 	f.Err(e.Err)
 }
 
-// RequestUnsupported: a key or version that is not served; its connection is closed.
-type RequestUnsupported struct{ Key, Version int16 }
-
-func (RequestUnsupported) Name() string { return "request-unsupported" }
-func (RequestUnsupported) Level() Level { return Warn }
-func (e RequestUnsupported) Fields(f *Fields) {
-	f.Int("key", int64(e.Key))
-	f.Int("version", int64(e.Version))
-}
-
 // Loading: how far the recovery of a directory has come.
 type Loading struct {
 	Dir                                    string

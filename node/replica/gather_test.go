@@ -22,9 +22,9 @@ func TestASyncGathersWhoTheLastOneServed(t *testing.T) {
 		p.gather(h.tk, 1, time.Hour) // a lone producer is not waited for
 
 		back := h.tk.Group().Sub("producers")
-		back.Go("producers", func(*task.T) {
+		back.Go("producers", func(t *task.T) {
 			for range 3 {
-				p.syncSoon(0)
+				p.syncSoon(t, 0)
 			}
 		})
 		p.gather(h.tk, 3, time.Hour)
@@ -47,6 +47,31 @@ func TestASyncGathersWhoTheLastOneServed(t *testing.T) {
 		p.syncing, p.askers = false, 0
 		p.mu.Unlock()
 	})
+}
+
+// Everybody is waited for on a disk that is slower than they are, and the fewer the more wait
+// already on one that is faster.
+func TestHowManyAGroupWaitsFor(t *testing.T) {
+	const ms = time.Millisecond
+	for _, c := range []struct {
+		served, waiting int
+		took, back      time.Duration
+		producers       int
+		patience        time.Duration
+	}{
+		{served: 64, took: 10 * ms, producers: 64, patience: 10 * ms},
+		{served: 1, took: 10 * ms, producers: 1, patience: 10 * ms},
+		{served: 32, waiting: 32, took: 10 * ms, back: ms, producers: 64, patience: 10 * ms},
+		{served: 1, waiting: 63, took: 10 * ms, back: 2 * ms, producers: 64, patience: 10 * ms},
+		{served: 32, waiting: 32, took: ms, back: ms, producers: 32},
+		{served: 24, waiting: 40, took: ms, back: ms, producers: 24},
+		{served: 40, waiting: 24, took: ms, back: ms, producers: 40, patience: 400 * time.Microsecond},
+		{served: 64, waiting: 1, took: 10 * ms, back: 10 * ms, producers: 64, patience: 63 * 10 * ms / 64},
+	} {
+		if n, d := group(c.served, c.waiting, c.took, c.back); n != c.producers || d != c.patience {
+			t.Errorf("%+v: waits for %d, %v", c, n, d)
+		}
+	}
 }
 
 // What a roll or a flush synced, before the task that was to do it came to, is committed too.

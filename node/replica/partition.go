@@ -57,6 +57,7 @@ type Partition struct {
 	syncing  bool                   // a task is syncing the log
 	wantSync int64                  // up to where
 	askers   int                    // appends that want it, since the last sync began
+	asked    clock.Instant          // when the last of them came
 	enough   int                    // so many end the syncer's wait for more; 0: it does not wait
 	syncer   *task.T                // who waits
 
@@ -177,7 +178,7 @@ func (p *Partition) appendIn(t *task.T, epoch int32, batches []byte, origin stor
 		p.bytes.Add(int64(len(batches)))
 	}
 	if info.MustSync {
-		p.syncSoon(info.LastOffset + 1)
+		p.syncSoon(t, info.LastOffset+1)
 	}
 	if !p.advance() {
 		// Somebody else's append may have moved the high watermark past ours already, before our
@@ -225,10 +226,12 @@ func (p *Partition) check() {
 
 // syncSoon has everything below offset synced by a task of its own, one for all who ask
 // meanwhile. Who waits for it watches Committed.
-func (p *Partition) syncSoon(offset int64) {
+func (p *Partition) syncSoon(t *task.T, offset int64) {
+	now := t.Now()
 	p.mu.Lock()
 	p.wantSync = max(p.wantSync, offset)
 	p.askers++
+	p.asked = now
 	begin := !p.syncing && !p.gone
 	p.syncing = p.syncing || begin
 	var wake *task.T
@@ -267,8 +270,12 @@ func (p *Partition) sync(t *task.T) {
 			return
 		}
 		took := t.Now().Sub(began)
+		p.mu.Lock()
+		waiting, back := p.askers, p.asked.Sub(began)
+		p.mu.Unlock()
 		p.synced()
-		p.gather(t, served, min(took, gatherMax))
+		producers, patience := group(served, waiting, took, back)
+		p.gather(t, producers, min(patience, gatherMax))
 	}
 }
 
@@ -282,9 +289,28 @@ func (p *Partition) synced() {
 // gatherMax bounds how long a sync waits for more appends.
 const gatherMax = 5 * time.Millisecond
 
-// gather waits until so many producers want a sync, those that the last one served among
-// them, for at most the patience. Otherwise two halves of the producers take turns, each
-// waiting for a sync that the other half cannot share. A lone producer never waits.
+// group decides for how many producers the next sync waits, and how long at most. The last
+// one served some of them and took its time; others came meanwhile, the last of them after
+// back, and wait now.
+//
+// If everybody can be back before another sync would be over, one sync for all is the
+// faster way: two halves that take turns would each wait for a sync that the other cannot
+// share. On a disk that is faster than that, halves are better, for one half is served
+// while the other is synced: then patience shrinks with how many wait, so that neither the
+// disk nor the processors are idle for the few who would make the group as large as the
+// last one.
+func group(served, waiting int, took, back time.Duration) (producers int, patience time.Duration) {
+	if waiting == 0 {
+		return served, took
+	}
+	if all := served + waiting; back*time.Duration(all) < took*time.Duration(waiting) {
+		return all, took
+	}
+	return served, took * time.Duration(max(served-waiting, 0)) / time.Duration(served)
+}
+
+// gather waits until so many producers want a sync, for at most the patience. A lone
+// producer never waits.
 func (p *Partition) gather(t *task.T, producers int, patience time.Duration) {
 	p.mu.Lock()
 	defer p.mu.Unlock()

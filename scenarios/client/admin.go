@@ -253,7 +253,7 @@ func (c *Trimmer) trim(t *task.T, conn *Conn, topic *Topic, index int32) error {
 	}
 	before := start + c.Rand.Int64N((end-start)/2+1)
 	log := c.partition(topic, index)
-	c.Rec.Removal(history.Removal{Invoke: c.Rec.Stamp(), Partition: log, Before: before})
+	removal := c.Rec.Removal(history.Removal{Invoke: c.Rec.Stamp(), Partition: log, Before: before})
 	req := kmsg.NewPtrDeleteRecordsRequest()
 	req.Version = int16(c.Rand.IntN(3))
 	req.TimeoutMillis = int32(c.RequestTimeout.Milliseconds())
@@ -268,6 +268,9 @@ func (c *Trimmer) trim(t *task.T, conn *Conn, topic *Topic, index int32) error {
 		return err
 	}
 	r := resp.(*kmsg.DeleteRecordsResponse).Topics[0].Partitions[0]
+	if r.ErrorCode == 0 {
+		c.Rec.Removed(removal)
+	}
 	if r.ErrorCode == 0 && r.LowWatermark < before && c.Rec.PowerLosses() == 0 {
 		c.Rec.Failf("I24", PartitionName(history.Partition{Topic: topic.Name, Index: index}), "DeleteRecords before %d left the low watermark at %d", before, r.LowWatermark)
 	}

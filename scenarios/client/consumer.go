@@ -144,6 +144,7 @@ func (c *Consumer) poll(t *task.T, src *source) error {
 
 // locate asks for the log's bounds and draws a position between them, or takes the start.
 func (c *Consumer) locate(t *task.T, src *source, p *position) error {
+	losses := c.Rec.PowerLosses()
 	start, end, err := Bounds(t, &c.Env, src.conn, p.topic, p.index)
 	if err != nil || start < 0 {
 		p.unset = true
@@ -156,6 +157,9 @@ func (c *Consumer) locate(t *task.T, src *source, p *position) error {
 	p.next = start
 	if !c.ToEnd && end > start {
 		p.next = start + c.Rand.Int64N(end-start+1)
+	}
+	if !c.ToEnd && c.Rand.IntN(2) == 0 {
+		return c.askEpochs(t, src, p, losses, end)
 	}
 	return nil
 }

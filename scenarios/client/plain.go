@@ -61,17 +61,11 @@ type Produced struct {
 
 // Produce sends one batch.
 func (p *Plain) Produce(t *task.T, topic *Topic, index int32, version, acks int16, batch []byte) (Produced, error) {
-	req := kmsg.NewPtrProduceRequest()
-	req.Version, req.Acks, req.TimeoutMillis = version, acks, int32(p.RequestTimeout.Milliseconds())
+	req := ProduceRequest(topic, index, version, acks, batch)
+	req.TimeoutMillis = int32(p.RequestTimeout.Milliseconds())
 	if p.Within > 0 {
 		req.TimeoutMillis = int32(p.Within.Milliseconds())
 	}
-	part := kmsg.NewProduceRequestTopicPartition()
-	part.Partition, part.Records = index, batch
-	rt := kmsg.NewProduceRequestTopic()
-	rt.Topic, rt.TopicID = topic.Name, topic.ID
-	rt.Partitions = append(rt.Partitions, part)
-	req.Topics = append(req.Topics, rt)
 	resp, err := p.Call(t, req)
 	if err != nil {
 		return Produced{}, err
@@ -86,6 +80,19 @@ func (p *Plain) Produce(t *task.T, topic *Topic, index int32, version, acks int1
 		out.Message = *a.ErrorMessage
 	}
 	return out, nil
+}
+
+// ProduceRequest is a request with one batch, which may take 30 s.
+func ProduceRequest(topic *Topic, index int32, version, acks int16, batch []byte) *kmsg.ProduceRequest {
+	req := kmsg.NewPtrProduceRequest()
+	req.Version, req.Acks, req.TimeoutMillis = version, acks, 30_000
+	part := kmsg.NewProduceRequestTopicPartition()
+	part.Partition, part.Records = index, batch
+	rt := kmsg.NewProduceRequestTopic()
+	rt.Topic, rt.TopicID = topic.Name, topic.ID
+	rt.Partitions = append(rt.Partitions, part)
+	req.Topics = append(req.Topics, rt)
+	return req
 }
 
 // Fetched is the answer for one fetched partition.

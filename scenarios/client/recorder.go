@@ -7,6 +7,7 @@ import (
 	"seedlog/checker"
 	"seedlog/checker/history"
 	"seedlog/checker/linear"
+	"seedlog/checker/store"
 )
 
 // Recorder writes down what all clients of a run did. It may be used from many tasks; in the
@@ -24,6 +25,9 @@ type Recorder struct {
 	joined  map[string]int32  // the newest generation of each group that a member was told of
 	given   map[int64]int     // who was given a producer id
 	notes   map[int]string    // what each client was told last
+	// epochs are the answers to OffsetForLeaderEpoch, by partition, since so many power losses.
+	epochs       map[int][]store.EpochEnd
+	epochsLosses int
 	// powerLosses counts so far; a client may not blame a broker for forgetting after one.
 	powerLosses int
 	// boots of the broker so far.
@@ -105,12 +109,20 @@ func (r *Recorder) Poll(p history.Poll) {
 	}
 }
 
-// Removal adds a DeleteRecords that may have happened.
-func (r *Recorder) Removal(x history.Removal) {
+// Removal adds a DeleteRecords that may have happened and returns its number, for Removed.
+func (r *Recorder) Removal(x history.Removal) int {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.h.Removals = append(r.h.Removals, x)
 	r.ops++
+	return len(r.h.Removals) - 1
+}
+
+// Removed notes that a DeleteRecords was acknowledged.
+func (r *Recorder) Removed(i int) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.h.Removals[i].Acked = true
 }
 
 // Topic adds an operation on a topic's metadata.

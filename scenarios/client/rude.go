@@ -2,6 +2,7 @@ package client
 
 import (
 	"encoding/binary"
+	"math/rand/v2"
 	"time"
 
 	"github.com/twmb/franz-go/pkg/kmsg"
@@ -34,7 +35,7 @@ func (r *Rude) Run(t *task.T) {
 }
 
 func (r *Rude) act(t *task.T, conn *Conn) {
-	switch r.Rand.IntN(8) {
+	switch r.Rand.IntN(9) {
 	case 0: // noise of any length, with a length before it or not
 		r.write(t, conn, r.noise(1+r.Rand.IntN(300)))
 	case 1: // a length that no frame may have
@@ -43,6 +44,9 @@ func (r *Rude) act(t *task.T, conn *Conn) {
 	case 2: // a frame that stops before its end
 		frame := r.request()
 		r.write(t, conn, frame[:r.Rand.IntN(len(frame))])
+		return
+	case 8: // a large one that stops before its end: the broker has taken its memory by then
+		r.write(t, conn, HalfFrame(r.Rand, 200<<10))
 		return
 	case 3: // a request that ends within a field, in a frame that says so
 		frame := r.request()
@@ -80,6 +84,17 @@ func (r *Rude) act(t *task.T, conn *Conn) {
 
 func (r *Rude) write(t *task.T, conn *Conn, b []byte) error {
 	return conn.Raw(t, b, r.deadline(t))
+}
+
+// HalfFrame is the beginning of a Produce request that says to be at most n bytes long, more
+// than a connection's own buffer has room for, and never ends.
+func HalfFrame(rng *rand.Rand, n int) []byte {
+	const room = 8 << 10
+	size := room + rng.IntN(n-room)
+	b := binary.BigEndian.AppendUint32(nil, uint32(size))
+	b = binary.BigEndian.AppendUint16(b, 0)
+	b = binary.BigEndian.AppendUint16(b, 9)
+	return append(b, make([]byte, rng.IntN(size-8))...)
 }
 
 func (r *Rude) noise(n int) []byte {

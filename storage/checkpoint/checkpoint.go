@@ -116,12 +116,10 @@ func writeTemp(t *task.T, d disk.Disk, temp string, content []byte) error {
 	return err
 }
 
-// Remove removes a file durably. It is no error if there is none.
+// Remove removes a file durably. It is no error if there is none; that it stays away is made
+// sure even then, for a process that was killed may have removed it and not synced that.
 func Remove(t *task.T, d disk.Disk, name string) error {
-	if err := d.Remove(t, name); err != nil {
-		if errors.Is(err, disk.ErrNotExist) {
-			return nil
-		}
+	if err := d.Remove(t, name); err != nil && !errors.Is(err, disk.ErrNotExist) {
 		return err
 	}
 	return d.SyncDir(t, path.Dir(name))
