@@ -233,8 +233,7 @@ func (s *tale) together() { s.World.Net.HealAll() }
 // kill ends nodes as kill -9 does, at one instant.
 func (s *tale) kill(ids ...int32) {
 	for _, id := range ids {
-		s.node(id).Kill()
-		s.node(id).guard.crashed(false)
+		s.node(id).end(false)
 	}
 }
 
@@ -242,10 +241,7 @@ func (s *tale) kill(ids ...int32) {
 func (s *tale) power(ids ...int32) {
 	for _, id := range ids {
 		s.node(id).Disk.SetPower(loseAll)
-		s.node(id).PowerLoss()
-	}
-	for _, id := range ids {
-		s.node(id).guard.crashed(true)
+		s.node(id).end(true)
 	}
 }
 

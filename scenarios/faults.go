@@ -201,12 +201,7 @@ func (p *plan) look(s *server, rng *rand.Rand) {
 	if ended, err := inc.Ended(); ended {
 		// What a clean stop says is durable must outlive a power loss right after it.
 		power := err == nil && p.has("power-loss") && rng.IntN(2) == 0
-		if power {
-			s.PowerLoss()
-		} else {
-			s.Reap()
-		}
-		s.guard.crashed(power)
+		s.end(power)
 		p.bootIn(s, drawn(rng, 10*time.Millisecond, 2*time.Second))
 	} else if s.offline && rng.IntN(3) == 0 {
 		p.r.World.Probe("restart-after-offline")
@@ -229,12 +224,7 @@ func (p *plan) has(name string) bool {
 
 // down ends the process and schedules its return.
 func (p *plan) down(s *server, power bool) {
-	if power {
-		s.PowerLoss()
-	} else {
-		s.Kill()
-	}
-	s.guard.crashed(power)
+	s.end(power)
 	p.bootIn(s, drawn(p.r.Rand(s.where(fmt.Sprintf("boot%d", s.Boots))), time.Millisecond, 3*time.Second))
 }
 
@@ -278,8 +268,7 @@ func (p *plan) killInRecovery(rng *rand.Rand) (fired, effective bool) {
 	if !s.Up() {
 		return false, false
 	}
-	s.Kill()
-	s.guard.crashed(false)
+	s.end(false)
 	p.bootIn(s, time.Millisecond)
 	power := rng.IntN(3) == 0
 	p.after(time.Millisecond+drawn(rng, 100*time.Microsecond, 200*time.Millisecond), func() {

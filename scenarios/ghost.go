@@ -39,6 +39,7 @@ type cut struct {
 // watched is one log directory as it was read last.
 type watched struct {
 	id       cluster.ID
+	named    simdisk.Seen // the file that says the id
 	files    []file
 	entries  []cluster.Entry
 	batches  []logfile.Batch // of the metadata log only
@@ -81,6 +82,29 @@ func (g *ghost) look() {
 		g.lookAt(i, s)
 	}
 	g.quorum.Advance()
+	if id, behind := g.quorum.Behind(); behind {
+		g.jump(g.r.servers[id-1])
+		g.quorum.Advance()
+	}
+}
+
+// jump begins anew with a server's newest snapshot, where the logs go on nowhere else.
+func (g *ghost) jump(s *server) {
+	for _, dir := range s.guard.LogDirs {
+		path, newest := dir+"/"+metadataDir, ""
+		for _, info := range s.Disk.List(path) {
+			if strings.HasSuffix(info.Name, ".checkpoint") {
+				newest = info.Name // names sort by offset
+			}
+		}
+		if b, ok := s.Disk.ReadFile(path + "/" + newest); ok && len(newest) > 20 {
+			end, err := strconv.ParseInt(newest[:20], 10, 64)
+			batches, _, why := logfile.Scan(b)
+			if err == nil && why == "" {
+				g.quorum.Jump(end, batches)
+			}
+		}
+	}
 }
 
 // check looks and compares.
@@ -133,14 +157,22 @@ func (g *ghost) lookAt(i int, s *server) {
 func (g *ghost) partition(s *server, seen map[string]*watched, path string) {
 	w := seen[path]
 	if w == nil {
-		id, ok := s.guard.topicID(path)
-		if !ok {
-			return // it is being made
-		}
-		w = &watched{id: id}
+		w = &watched{}
 		seen[path] = w
 	}
 	w.looked = 1
+	// A topic that was deleted and made again since the last look has its directory where the
+	// old one's was.
+	_, named, _, ok := s.Disk.Appended(path+"/partition.metadata", w.named)
+	if !ok || named != w.named {
+		id, ok := s.guard.topicID(path)
+		if !ok {
+			delete(seen, path) // it is being made
+			g.replicas.Gone(s.id, base(path))
+			return
+		}
+		*w = watched{id: id, named: named, looked: 1}
+	}
 	if kept, changed := w.read(s, path); changed || kept == 0 {
 		g.replicas.See(s.id, base(path), w.id, w.entries, kept)
 	}
@@ -309,7 +341,7 @@ func (g *ghost) crashed(s *server, power bool) {
 func (g *ghost) wiped(s *server) {
 	g.logs[s.id-1] = make(map[string]*watched)
 	g.quorum.Forget(s.id)
-	g.replicas.Crashed(s.id, func(string) bool { return true })
+	g.replicas.Wiped(s.id)
 }
 
 // began compares where a leader begins with what was told to be committed, and tells the
@@ -330,7 +362,7 @@ func (g *ghost) began(s *server, name string, epoch int32, offset int64) {
 	at := g.r.Rec.Stamp()
 	if i := g.r.Rec.Index(name); i >= 0 {
 		g.cuts[i] = cut{at, epoch}
-		g.r.Rec.Cut(history.Cut{At: at, Partition: i, Offset: loss.Offset, Unclean: loss.Unclean, Epoch: epoch})
+		g.r.Rec.Cut(history.Cut{At: at, Partition: i, Offset: loss.Offset, Unclean: loss.Unclean, Wiped: loss.Wiped, Epoch: epoch})
 	}
 }
 

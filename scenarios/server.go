@@ -66,6 +66,22 @@ func (r *Run) server(m *sim.Machine) *server {
 	return nil
 }
 
+// end ends the process, by kill or by power loss; the checks look right before and after.
+func (s *server) end(power bool) {
+	if c := s.r.cluster; c != nil {
+		c.ghost.look()
+	}
+	switch {
+	case power:
+		s.PowerLoss()
+	case s.Up() || s.Incarnation() == nil:
+		s.Kill()
+	default:
+		s.Reap()
+	}
+	s.guard.crashed(power)
+}
+
 // settings are the properties that the node is started with.
 func (s *server) settings() map[string]string {
 	props := map[string]string{
@@ -154,8 +170,7 @@ func (s *server) serving() bool {
 	case s.Up() && !s.offline:
 		return s.Ready()
 	default:
-		s.Kill()
-		s.guard.crashed(false)
+		s.end(false)
 	}
 	return false
 }

@@ -18,6 +18,7 @@ type Quorum struct {
 	v         *checker.Verdict
 	logs      []metadataLog
 	committed []logfile.Batch
+	from      int64               // where committed begins: the end of a snapshot, or 0
 	named     map[[2]int64]uint32 // the CRC of each (offset, epoch) ever seen
 	leaders   map[int32]int32     // by epoch
 	votes     map[[2]int32]int32  // by voter and epoch
@@ -26,6 +27,7 @@ type Quorum struct {
 
 type metadataLog struct {
 	batches []logfile.Batch
+	start   int64 // of the first segment
 	durable int64
 	// checked is how far it was compared with the committed log.
 	checked int64
@@ -44,7 +46,38 @@ func (q *Quorum) SetVoters(ids []int32) { q.voters = slices.Clone(ids) }
 func (q *Quorum) Voters() []int32 { return q.voters }
 
 // Committed is where the committed log ends.
-func (q *Quorum) Committed() int64 { return ends(q.committed) }
+func (q *Quorum) Committed() int64 { return max(q.from, ends(q.committed)) }
+
+// Behind reports whether the committed log goes on where no log has it any more: below the
+// snapshot with which that of every voter begins. The returned node has the oldest one.
+func (q *Quorum) Behind() (id int32, behind bool) {
+	first := int64(noOffset)
+	for _, v := range q.voters {
+		l := &q.logs[v-1]
+		if l.start <= q.Committed() {
+			return 0, false
+		}
+		if l.start < first {
+			first, id = l.start, v
+		}
+	}
+	return id, id > 0
+}
+
+// Jump takes what a snapshot says is committed below an offset.
+func (q *Quorum) Jump(end int64, snapshot []logfile.Batch) {
+	if end <= q.Committed() {
+		return
+	}
+	q.from, q.committed = end, nil
+	q.State.reset()
+	for i := range snapshot {
+		q.apply(&snapshot[i])
+	}
+	for i := range q.logs {
+		q.logs[i].checked = 0
+	}
+}
 
 func ends(batches []logfile.Batch) int64 {
 	if n := len(batches); n > 0 {
@@ -92,7 +125,7 @@ func (q *Quorum) See(id int32, start int64, batches []logfile.Batch, kept int, d
 		}
 		q.leader(b, where)
 	}
-	l.batches, l.durable = batches, durable
+	l.batches, l.start, l.durable = batches, start, durable
 }
 
 // leader is I9: the first batch of an epoch says who leads it.
@@ -227,6 +260,9 @@ func (q *Quorum) compare(id int32) {
 		b := &l.batches[i]
 		if b.Last >= end {
 			return
+		}
+		if b.Base < q.from {
+			continue
 		}
 		j := find(q.committed, b.Base)
 		if q.committed[j].Base != b.Base || !bytes.Equal(q.committed[j].Raw, b.Raw) {

@@ -83,6 +83,26 @@ func TestQuorumFindsBrokenLogs(t *testing.T) {
 	}
 }
 
+func TestASnapshotReplacesWhatNobodyHas(t *testing.T) {
+	var v checker.Verdict
+	q := three(&v)
+	tail := batch(20, 4, -1, changeRec(topicID(9), []int32{1, 2}, nil, nil, nil, nil, -2))
+	for id := int32(1); id <= 3; id++ {
+		q.See(id, 20, logs{tail}, 0, 21)
+	}
+	q.Advance()
+	id, behind := q.Behind()
+	if !behind || id == 0 || q.Committed() != 0 {
+		t.Fatalf("behind %v, node %d, committed %d", behind, id, q.Committed())
+	}
+	q.Jump(20, logs{batch(0, 4, -1, world(1)...)})
+	q.Advance()
+	if p := q.State.Named("t-0"); q.Committed() != 21 || p == nil || len(p.ISR) != 2 {
+		t.Errorf("committed %d, partition %+v", q.Committed(), p)
+	}
+	found(t, &v, "")
+}
+
 func TestAnUncommittedChangeIsPending(t *testing.T) {
 	var v checker.Verdict
 	q := three(&v)

@@ -36,6 +36,7 @@ type replicated struct {
 	// lossy are crashed replicas that have not come back to the ISR, in the order of their crashes.
 	lossy []crash
 	began map[int32]int32 // leader by epoch
+	leads int32           // the newest epoch of a leader that others follow
 	// Cuts counts lawful losses.
 	cuts int
 }
@@ -51,6 +52,7 @@ type crash struct {
 	node  int32
 	epoch int64 // broker epoch when it came
 	lost  bool  // it took some of the log
+	wiped bool  // it took all, synced or not
 }
 
 // NewReplicas watches partitions under a state of the metadata.
@@ -143,7 +145,17 @@ func (r *Replicas) Crashed(node int32, lost func(name string) bool) {
 			}
 		}
 		if !was {
-			p.lossy = append(p.lossy, crash{node, epoch, lost(p.name)})
+			p.lossy = append(p.lossy, crash{node: node, epoch: epoch, lost: lost(p.name)})
+		}
+	}
+}
+
+// Wiped notes that a node's disk was replaced by an empty one.
+func (r *Replicas) Wiped(node int32) {
+	r.Crashed(node, func(string) bool { return true })
+	for _, p := range r.list {
+		for i := range p.lossy {
+			p.lossy[i].wiped = p.lossy[i].wiped || p.lossy[i].node == node
 		}
 	}
 }
@@ -177,8 +189,8 @@ func (r *Replicas) Check(pending func(topic ID, index int32) bool, usable func(n
 		if m == nil || pending(p.id, m.Index) {
 			continue
 		}
-		if _, began := p.began[m.LeaderEpoch]; m.stranger == m.LeaderEpoch && m.Leader >= 0 && !began {
-			continue // it will be seen where it begins
+		if m.stranger > p.leads {
+			continue // what it lost is seen where it, or who leads after it, begins
 		}
 		p.heal(r.State, m)
 		p.extend(m)
@@ -258,6 +270,8 @@ type Loss struct {
 	Epoch  int32
 	// Unclean: the leader was no member, and the topic allows that.
 	Unclean bool
+	// Wiped: the leader's disk was replaced.
+	Wiped bool
 }
 
 // Began takes the beginning of a leadership at an offset: one leader an epoch (I9). A leader
@@ -280,12 +294,13 @@ func (r *Replicas) Began(node int32, name string, epoch int32, offset int64, unc
 		r.v.Failf("I9", name, "nodes %d and %d lead in epoch %d", other, node, epoch)
 	}
 	p.began[epoch] = node
-	p.extend(r.State.Find(p.id, index(name)))
-	if offset = min(offset, p.agrees(node)); offset >= p.told {
-		return loss, false
-	}
 	m := r.State.Find(p.id, index(name))
 	if m == nil || m.LeaderEpoch > epoch || !p.registered(r.State, node) {
+		return loss, false
+	}
+	p.leads = max(p.leads, epoch)
+	p.extend(m)
+	if offset = min(offset, p.agrees(node)); offset >= p.told {
 		return loss, false
 	}
 	self := p.crashed(node)
@@ -301,7 +316,8 @@ func (r *Replicas) Began(node int32, name string, epoch int32, offset int64, unc
 	for i := range p.logs {
 		p.logs[i].checked = min(p.logs[i].checked, offset)
 	}
-	return Loss{Name: name, Offset: offset, Epoch: epoch, Unclean: unclean}, true
+	wiped := slices.ContainsFunc(p.lossy, func(c crash) bool { return c.node == node && c.wiped })
+	return Loss{Name: name, Offset: offset, Epoch: epoch, Unclean: unclean, Wiped: wiped}, true
 }
 
 // agrees is up to where a replica has the committed log, what is not known of it included.

@@ -23,7 +23,6 @@ type Partition struct {
 	// last known leader's. -1 for none.
 	stranger int32
 	wasISR   []int32 // before the present batch of records
-	wasELR   []int32
 	// leaders by leader epoch.
 	leaders map[int32]int32
 	touched bool
@@ -68,12 +67,20 @@ type State struct {
 	next     int64 // producer id
 	v        *checker.Verdict
 	touched  []*Partition
-	fenced   bool // a broker was fenced in the present batch
+	fenced   bool    // a broker was fenced in the present batch
+	came     []int32 // brokers that registered in it
 }
 
 // NewState returns the state before the first record.
 func NewState(v *checker.Verdict) *State {
 	return &State{DefaultMinISR: 1, topics: make(map[ID]string), parts: make(map[partKey]*Partition), features: make(map[string]int16), configs: make(map[string]string), v: v}
+}
+
+// reset forgets everything, to be replayed from a snapshot.
+func (s *State) reset() {
+	fresh := NewState(s.v)
+	fresh.DefaultMinISR, fresh.DefaultUnclean = s.DefaultMinISR, s.DefaultUnclean
+	*s = *fresh
 }
 
 // Find is a partition by topic id and index, or nil.
@@ -125,13 +132,20 @@ func (s *State) MinISR(p *Partition) int {
 
 // apply replays one batch of committed records.
 func (s *State) apply(values [][]byte, at int64) {
-	s.touched, s.fenced = s.touched[:0], false
+	s.touched, s.fenced, s.came = s.touched[:0], false, s.came[:0]
+	records := make([]any, len(values))
 	for i, b := range values {
 		rec, err := decode(b)
 		if err != nil {
 			s.v.Failf("I31", "metadata log", "record %d cannot be read: %v", at+int64(i), err)
 			return
 		}
+		if r, ok := rec.(registerBroker); ok {
+			s.came = append(s.came, r.id)
+		}
+		records[i] = rec
+	}
+	for i, rec := range records {
 		s.record(rec, at+int64(i))
 	}
 	for _, p := range s.touched {
@@ -201,7 +215,7 @@ func (s *State) record(rec any, at int64) {
 
 func (s *State) touch(p *Partition) {
 	if !p.touched {
-		p.touched, p.wasISR, p.wasELR = true, slices.Clone(p.ISR), slices.Clone(p.ELR)
+		p.touched, p.wasISR = true, slices.Clone(p.ISR)
 		s.touched = append(s.touched, p)
 	}
 }
@@ -255,17 +269,18 @@ func (s *State) Unclean(topic string) bool {
 }
 
 // elected is I3 for elections: who is elected was in the ISR or eligible, unless there was
-// nobody, or the topic allows others.
+// nobody left who did not just come back from a crash, or the topic allows others.
 func (s *State) elected(was, p *Partition, at int64) {
 	if len(was.Adding)+len(was.Removing) > 0 && len(p.Adding)+len(p.Removing) == 0 {
 		return // the end of a reassignment, which lets in and elects at once
 	}
-	if p.Leader < 0 || slices.Contains(p.wasISR, p.Leader) || slices.Contains(p.wasELR, p.Leader) {
+	if p.Leader < 0 || slices.Contains(was.ISR, p.Leader) || slices.Contains(was.ELR, p.Leader) {
 		return
 	}
 	p.stranger = p.LeaderEpoch
-	if len(p.wasISR)+len(p.wasELR) > 0 && !s.Unclean(p.Topic) {
-		s.v.Failf("I3", p.Name(), "broker %d is elected in epoch %d, and was neither in the ISR %v nor eligible %v (metadata offset %d)", p.Leader, p.LeaderEpoch, p.wasISR, p.wasELR, at)
+	left := slices.DeleteFunc(slices.Concat(was.ISR, was.ELR), func(id int32) bool { return slices.Contains(s.came, id) })
+	if len(left) > 0 && !s.Unclean(p.Topic) {
+		s.v.Failf("I3", p.Name(), "broker %d is elected in epoch %d, and was neither in the ISR %v nor eligible %v (metadata offset %d)", p.Leader, p.LeaderEpoch, was.ISR, was.ELR, at)
 	}
 }
 

@@ -97,6 +97,8 @@ type Cut struct {
 	// whenever it said so.
 	Unclean bool
 	Epoch   int32
+	// Wiped: a disk was replaced, which takes what was synced, too.
+	Wiped bool
 }
 
 // Removal is an accepted lawful removal of a prefix (DeleteRecords).

@@ -58,6 +58,16 @@ func (j *judge) lost(p int, off int64, since Stamp) bool {
 	return false
 }
 
+// takesSynced reports whether an offset may be gone that was synced.
+func (j *judge) takesSynced(p int, off int64) bool {
+	for _, c := range j.cuts[p] {
+		if (c.Unclean || c.Wiped) && off >= c.Offset {
+			return true
+		}
+	}
+	return false
+}
+
 // alone reports whether a send was acknowledged by the leader of several copies alone.
 func (j *judge) alone(s *Send) bool {
 	return s.Acks != -1 && s.Partition < len(j.h.Replicated) && j.h.Replicated[s.Partition]
@@ -136,7 +146,7 @@ func (j *judge) acked(s *Send, at int64, stored bool) {
 	case j.removed(s.Partition, s.Offset):
 	case j.alone(s):
 	case j.lost(s.Partition, s.Offset, s.Invoke):
-		if s.Synced {
+		if s.Synced && !j.takesSynced(s.Partition, s.Offset) {
 			j.v.Failf("I4", where, "value %016x was acknowledged as synced at %d, and a power loss took it", s.Digest, s.Offset)
 		}
 	default:

@@ -64,7 +64,7 @@ func (j *judge) read(q *Poll, r Seen) {
 	if final, ok := j.h.Logs[p].At(r.Offset); ok && final.Digest == r.Digest {
 		return
 	} else if j.lost(p, r.Offset, q.Invoke) {
-		if q.Synced {
+		if q.Synced && !j.takesSynced(p, r.Offset) {
 			j.v.Failf("I5", j.where(p), "client %d read %016x at %d of a log that shows only what is synced, and a power loss took it", q.Client, r.Digest, r.Offset)
 		}
 		return
