@@ -88,7 +88,15 @@ func newCluster(t testing.TB, n int, static bool, settings map[string]string) *c
 			"controller.listener.names": "CONTROLLER", "default.replication.factor": fmt.Sprint(min(n, 3)),
 			"offsets.topic.num.partitions": "4", "group.initial.rebalance.delay.ms": "0", "num.partitions": "3",
 		}
-		spec := quorum.FormatSpec{NodeID: m.id, LogDirs: []string{m.dir}, ClusterID: clusterID, Voters: quorum.InitialVoters, Initial: initial}
+		dirs := []string{m.dir}
+		for _, sub := range config.SplitList(settings[subdirs]) {
+			dirs = append(dirs, filepath.Join(m.dir, sub))
+		}
+		if len(dirs) > 1 {
+			dirs = dirs[1:]
+			m.settings["log.dirs"] = strings.Join(dirs, ",")
+		}
+		spec := quorum.FormatSpec{NodeID: m.id, LogDirs: dirs, ClusterID: clusterID, Voters: quorum.InitialVoters, Initial: initial}
 		if static {
 			m.settings["controller.quorum.voters"] = strings.Join(voters, ",")
 			spec.Voters = quorum.NoVoters
@@ -96,7 +104,9 @@ func newCluster(t testing.TB, n int, static bool, settings map[string]string) *c
 			m.settings["controller.quorum.bootstrap.servers"] = c.controllers()
 		}
 		for k, v := range settings {
-			m.settings[k] = v
+			if k != subdirs {
+				m.settings[k] = v
+			}
 		}
 		format(t, spec)
 	}
@@ -122,6 +132,9 @@ func (c *cluster) addBroker(id int32, addr string) *member {
 	c.members = append(c.members, m)
 	return m
 }
+
+// subdirs is a setting of newCluster alone: the log directories below a node's own.
+const subdirs = "subdirs"
 
 const clusterID = "AAAAAAAAQACAAAAAAAAAAA"
 

@@ -334,20 +334,28 @@ func (m *Manager) host(t *task.T, image *meta.Image, a assignment, state *meta.P
 		}
 		log, err = dir.Create(t, topic.Name, topic.ID, k.Partition, logConfig(cfg, &settings))
 		if err != nil {
+			m.moveHost(dir, -1)
 			return nil, err
 		}
 	} else {
 		log.SetConfig(logConfig(cfg, &settings))
+		m.moveHost(log.Dir(), 1)
 	}
 	p = newPartition(m, k, log, settings)
 	m.mu.Lock()
 	m.partitions[k] = p
-	m.hosts[log.Dir()]++
 	delete(m.failed, k)
 	list := append(slices.Clone(*m.list.Load()), p)
 	m.list.Store(&list)
 	m.mu.Unlock()
 	return p, nil
+}
+
+// moveHost counts a partition more or less in a directory.
+func (m *Manager) moveHost(d *storage.Dir, by int) {
+	m.mu.Lock()
+	m.hosts[d] += by
+	m.mu.Unlock()
 }
 
 // claim takes the loaded log of a partition, if there is one; under mu.
@@ -398,7 +406,8 @@ func (m *Manager) mayBeOffline(state *meta.Partition, at int) error {
 	return nil
 }
 
-// pick chooses the directory of a new log: the assigned one, or the one with the fewest.
+// pick chooses the directory of a new log, the assigned one or the one with the fewest, and
+// counts it there already: several are made at once.
 func (m *Manager) pick(state *meta.Partition, at int) (*storage.Dir, error) {
 	var best *storage.Dir
 	fewest := 0
@@ -411,7 +420,8 @@ func (m *Manager) pick(state *meta.Partition, at int) (*storage.Dir, error) {
 			continue
 		}
 		if at < len(state.Directories) && state.Directories[at] == d.ID {
-			return d.Dir, nil
+			best = d.Dir
+			break
 		}
 		if n := m.hosts[d.Dir]; best == nil || n < fewest {
 			best, fewest = d.Dir, n
@@ -420,6 +430,7 @@ func (m *Manager) pick(state *meta.Partition, at int) (*storage.Dir, error) {
 	if best == nil {
 		return nil, fmt.Errorf("no log directory is online: %w", failure)
 	}
+	m.hosts[best]++
 	return best, nil
 }
 

@@ -1,0 +1,74 @@
+package node_test
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/twmb/franz-go/pkg/kadm"
+)
+
+// in lists the partitions of a topic that a node has in one of its directories.
+func (c *cluster) in(m *member, sub, topic string) (ids []int32) {
+	c.t.Helper()
+	adm := c.admin()
+	defer adm.Close()
+	all, err := adm.DescribeBrokerLogDirs(timeout(c.t), m.id, nil)
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	for path, d := range all {
+		if strings.HasSuffix(path, "/"+sub) {
+			d.Topics.Each(func(p kadm.DescribedLogDirPartition) {
+				if p.Topic == topic {
+					ids = append(ids, p.Partition)
+				}
+			})
+		}
+	}
+	slices.Sort(ids)
+	return ids
+}
+
+// A directory that fails takes its partitions out of leadership, and no others: the
+// controller knows which are in it, though the broker chose the directory.
+func TestAFailedDirectoryLosesItsLeadershipAndNothingElse(t *testing.T) {
+	c := newCluster(t, 3, false, map[string]string{subdirs: "meta,a,b", "min.insync.replicas": "2"})
+	c.start()
+	adm := c.admin()
+	defer adm.Close()
+	small := "3000"
+	if _, err := adm.CreateTopic(timeout(t), 12, 3, map[string]*string{"internal.segment.bytes": &small}, "t"); err != nil {
+		t.Fatal(err)
+	}
+	c.await("in sync", func() bool { return c.inSync("t", 3) })
+	m := c.members[0]
+	lost := c.in(m, "b", "t")
+	if len(lost) == 0 || len(lost) == 12 {
+		t.Fatalf("partitions %v in directory b", lost)
+	}
+	w := c.writer("t")
+	if err := os.RemoveAll(filepath.Join(m.dir, "b")); err != nil {
+		t.Fatal(err)
+	}
+	c.await("led and held in sync elsewhere", func() bool {
+		got, err := adm.ListTopics(timeout(t), "t")
+		if err != nil {
+			return false
+		}
+		for _, p := range got["t"].Partitions {
+			gone := slices.Contains(lost, p.Partition)
+			if p.Leader < 0 || gone && (p.Leader == m.id || slices.Contains(p.ISR, m.id)) || !gone && len(p.ISR) != 3 {
+				return false
+			}
+		}
+		return true
+	})
+	if !m.isReady() || c.events.said("node-state", fmt.Sprintf("node %d ", m.id), "stage=stopping") > 0 {
+		t.Error("the node did not stay up")
+	}
+	c.finish(w)
+}
