@@ -131,6 +131,7 @@ func (l *life) hostPartitions() {
 		InterBrokerListener: l.cfg.InterBrokerListener,
 		Controller:          l.routes.partitions,
 		BrokerEpoch:         l.broker.epoch.Load,
+		Incarnation:         l.broker.incarnation,
 	})
 	l.brokering = task.NewGroup(l.h.RT, "broker")
 	l.groups = coord.New(coord.Env{

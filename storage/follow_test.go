@@ -67,3 +67,14 @@ func TestAFencedLeaderAppendsNoMore(t *testing.T) {
 		tries.Stop()
 	})
 }
+
+// A leadership that is over does not begin again: it would take the epochs after it with it.
+func TestAnOldEpochDoesNotBegin(t *testing.T) {
+	inLog(t, Config{}, func(tk *task.T, _ *machine, _ *Dir, l *Log) {
+		must(l.AppendFetched(tk, 6, batchOf(2, 10, 1000, inEpoch(6, 0))))
+		_, err := l.AssignEpochStart(tk, 4)
+		expectErr("epoch 4 after 6", err, ErrEpoch)
+		expect("latest epoch", l.LatestEpoch(), int32(6))
+		expect("end of epoch 6", must(l.AssignEpochStart(tk, 6)), int64(2))
+	})
+}

@@ -275,6 +275,9 @@ func (l *Log) AssignEpochStart(t *task.T, e int32) (start int64, err error) {
 	if err := l.Err(); err != nil {
 		return -1, err
 	}
+	if latest := l.LatestEpoch(); e < latest {
+		return -1, fmt.Errorf("%w: %s: epoch %d begins, log is at %d", ErrEpoch, l.Name(), e, latest)
+	}
 	start = l.LogEndOffset()
 	return start, l.assignEpoch(t, e, start)
 }

@@ -33,6 +33,10 @@ type Env struct {
 	Controller Controller
 	// BrokerEpoch is the epoch of this broker's registration.
 	BrokerEpoch func() int64
+	// Incarnation is this run of the broker, as it registers. Until the metadata shows it, what
+	// it says of leaders is from before the start, and nothing is led: whoever led then may have
+	// lost its tail since, or its leadership. Zero is nobody in particular.
+	Incarnation meta.UUID
 }
 
 // Dir is a log directory with its id from meta.properties.
@@ -55,6 +59,7 @@ type Manager struct {
 	listener          string // between brokers
 	controller        Controller
 	brokerEpoch       func() int64
+	incarnation       meta.UUID
 	fetchersPerBroker int32
 	image             task.Published[meta.Image] // the newest
 	isr               isrKeeper
@@ -94,7 +99,7 @@ func NewManager(env Env) *Manager {
 		fetchers:   map[source]*fetcher{},
 
 		dial: env.Dial, listener: env.InterBrokerListener, controller: env.Controller, brokerEpoch: env.BrokerEpoch,
-		fetchersPerBroker: env.Config().NumReplicaFetchers,
+		fetchersPerBroker: env.Config().NumReplicaFetchers, incarnation: env.Incarnation,
 	}
 	if m.brokerEpoch == nil {
 		m.brokerEpoch = func() int64 { return -1 }
@@ -212,7 +217,7 @@ func (m *Manager) MetadataChanged(t *task.T, d *meta.Delta) {
 			work = append(work, assignment{topic.New, index, fresh})
 		}
 	}
-	m.assignAll(t, d.To, work)
+	m.assignAll(t, d.To, append(work, m.begun(d)...))
 	if d.From.Offset < 0 {
 		m.strayUnclaimed(t)
 	}
@@ -229,6 +234,28 @@ func (m *Manager) brokersChanged() {
 	for _, p := range m.Partitions() {
 		m.purgatory.Check(&p.Committed)
 	}
+}
+
+// registered reports whether the metadata shows this run of the broker.
+func (m *Manager) registered(image *meta.Image) bool {
+	b := image.Broker(m.self)
+	return m.incarnation == meta.UUID{} || b != nil && b.IncarnationID == m.incarnation
+}
+
+// begun are the partitions that this broker is to lead, unchanged by the delta, if with it the
+// registration came.
+func (m *Manager) begun(d *meta.Delta) (work []assignment) {
+	if m.registered(d.From) || !m.registered(d.To) {
+		return nil
+	}
+	for topic := range d.To.Topics() {
+		for i, p := range topic.Partitions {
+			if p.Leader == m.self && d.From.Partition(topic.ID, int32(i)) == p {
+				work = append(work, assignment{topic: topic, index: int32(i)})
+			}
+		}
+	}
+	return work
 }
 
 // assignment is a partition whose metadata changed.
@@ -275,7 +302,7 @@ func (m *Manager) assign(t *task.T, image *meta.Image, a assignment) {
 	}
 	p, err := m.host(t, image, a, state, at)
 	if err == nil {
-		err = p.become(t, state)
+		err = p.become(t, state, m.registered(image))
 	}
 	if err == nil {
 		m.refetch(p, registration(state))
@@ -290,10 +317,10 @@ func (m *Manager) assign(t *task.T, image *meta.Image, a assignment) {
 	}
 }
 
-// become leads or follows as the metadata says.
-func (p *Partition) become(t *task.T, state *meta.Partition) error {
+// become leads or follows as the metadata says. Who is not registered leads nothing.
+func (p *Partition) become(t *task.T, state *meta.Partition, registered bool) error {
 	reg := registration(state)
-	if state.Leader != p.m.self {
+	if state.Leader != p.m.self || !registered {
 		p.follow(t, reg)
 		return nil
 	}

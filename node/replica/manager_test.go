@@ -171,6 +171,28 @@ func TestLogsAreFoundAgainAfterARestart(t *testing.T) {
 	})
 }
 
+// What the metadata of before the start says of leaders is not followed: the broker may have
+// lost its tail since, or its leadership. It leads when the metadata shows this run of it.
+func TestNothingIsLedBeforeTheRegistration(t *testing.T) {
+	path := t.TempDir()
+	before, _ := withRecords(t, meta.Empty(), append(topicOf("orders", 7, 3), &meta.RegisterBrokerRecord{BrokerID: self, IncarnationID: meta.UUID{1}})...)
+	onDisk(t, path, meta.Empty(), func(h *host) {
+		h.m.incarnation = meta.UUID{2}
+		h.image = before
+		h.m.MetadataChanged(h.tk, before.Full())
+		if _, _, err := h.append(h.partition(7)); !errors.Is(err, ErrNotLeader) {
+			t.Errorf("before it is registered: %v", err)
+		}
+		if epochs := h.partition(7).Log().Epochs(); len(epochs) != 0 {
+			t.Errorf("epochs %v began", epochs)
+		}
+		h.apply(&meta.RegisterBrokerRecord{BrokerID: self, IncarnationID: meta.UUID{2}, BrokerEpoch: 9})
+		if _, epoch, err := h.append(h.partition(7)); err != nil || epoch != 3 {
+			t.Errorf("registered: epoch %d, %v", epoch, err)
+		}
+	})
+}
+
 // The names of directories say nothing about which topic they are of: a topic that was
 // deleted and made again while the broker was down does not get the old one's records.
 func TestARecreatedTopicDoesNotGetTheOldOnesLog(t *testing.T) {
