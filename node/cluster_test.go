@@ -87,6 +87,8 @@ func newCluster(t testing.TB, n int, static bool, settings map[string]string) *c
 			"listeners":                 fmt.Sprintf("PLAINTEXT://%s,CONTROLLER://%s", m.broker, m.control),
 			"controller.listener.names": "CONTROLLER", "default.replication.factor": fmt.Sprint(min(n, 3)),
 			"offsets.topic.num.partitions": "4", "group.initial.rebalance.delay.ms": "0", "num.partitions": "3",
+			// The tests wait for these; nothing else depends on them.
+			"broker.heartbeat.interval.ms": "400", "controller.quorum.election.timeout.ms": "500",
 		}
 		dirs := []string{m.dir}
 		for _, sub := range config.SplitList(settings[subdirs]) {
