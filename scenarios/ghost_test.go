@@ -2,6 +2,7 @@ package scenarios
 
 import (
 	"bytes"
+	"encoding/base64"
 	"fmt"
 	"math/rand/v2"
 	"slices"
@@ -105,6 +106,38 @@ func TestWatchingALogIsReadingIt(t *testing.T) {
 			last = append(last[:0], w.entries...)
 		}
 	}
+}
+
+// A topic that is deleted and made again between two looks has its new directory where the old
+// one was: what is there is the new topic's.
+func TestADirectoryOfTheSameNameIsAnotherTopics(t *testing.T) {
+	s := onDisk(t)
+	s.id, s.guard = 1, &guard{Judge: &Judge{Files: s.Disk}}
+	g := &ghost{}
+	g.replicas = cluster.NewReplicas(cluster.NewState(&g.verdict), &g.verdict)
+	seen := make(map[string]*watched)
+	look := func(id byte, want string) {
+		t.Helper()
+		g.partition(s, seen, watchedDir)
+		p := &cluster.Partition{Topic: "t", ID: cluster.ID{id}, Replicas: []int32{1}}
+		if got := g.replicas.Differ(p); got != want {
+			t.Errorf("topic id %d: %q, want %q", id, got, want)
+		}
+	}
+	name := func(id byte) {
+		text := base64.RawURLEncoding.EncodeToString(append([]byte{id}, make([]byte, 15)...))
+		s.Disk.WriteFile(watchedDir+"/partition.metadata", []byte("version: 0\ntopic_id: "+text))
+		s.Disk.WriteFile(segmentPath(0), nil)
+	}
+	name(7)
+	look(7, "")
+	s.Disk.RemoveFile(watchedDir + "/partition.metadata")
+	s.Disk.RemoveFile(segmentPath(0))
+	name(8)
+	look(8, "")
+	look(7, "t-0 has no directory")
+	s.Disk.RemoveFile(watchedDir + "/partition.metadata")
+	look(8, "t-0 has no directory on node 1")
 }
 
 func lastBase(e []cluster.Entry) int64 {
