@@ -9,4 +9,11 @@
 //
 // The two sets differ only while an AlterPartition is on its way: then the answer of the
 // controller may turn out either way, and the high watermark counts both.
+//
+// A follower's answer from its leader becomes one step:
+//
+//	diverging epoch ---> truncate to where both logs agree, and nothing else of the answer
+//	out of range -----> ask where the leader's log starts and ends; begin again, or truncate
+//	an error ---------> later, or when the metadata changes
+//	otherwise --------> append, HW = min(leader's HW, own end), never back
 package partition

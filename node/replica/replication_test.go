@@ -357,3 +357,32 @@ func TestAReassignmentMovesTheReplica(t *testing.T) {
 		c.same(k, 1, 3)
 	})
 }
+
+// A throttled follower catches up at its rate; what is not throttled is not slowed.
+func TestAThrottledFollowerCatchesUpSlowly(t *testing.T) {
+	settings := map[string]string{"follower.replication.throttled.rate": "100", "replica.fetch.max.bytes": "500", "replica.lag.time.max.ms": "600000"}
+	inCluster(t, 2, settings, func(c *cluster) {
+		slow, fast := c.create(7, 1, 2), c.create(8, 1, 2)
+		all := "*"
+		c.decide(&meta.ConfigRecord{ResourceType: meta.TopicResource, ResourceName: "topic7", Name: "follower.replication.throttled.replicas", Value: &all})
+		c.elect(slow, 1, 1)
+		c.cut[2] = true
+		c.hear()
+		c.produce(1, slow, 100)
+		c.produce(1, fast, 100)
+		size := c.part(1, slow).Log().Size()
+		delete(c.cut, 2)
+		began := c.tk.Now()
+		c.caughtUp(fast, 1, 2)
+		quick := c.tk.Now().Sub(began)
+		c.caughtUp(slow, 1, 2)
+		took := c.tk.Now().Sub(began)
+		// In each window of eleven seconds a fetch of 500 bytes may be half a window too many.
+		if least := time.Duration(size/200) * time.Second; took < least {
+			panic(fmt.Sprintf("%d bytes at 100 a second took %v, want at least %v", size, took, least))
+		}
+		if quick > 10*time.Second {
+			panic(fmt.Sprint("what is not throttled took ", quick))
+		}
+	})
+}
