@@ -79,7 +79,7 @@ func dialRelay(t *testing.T, r *Relay) net.Conn {
 func TestARelayCarriesBothDirections(t *testing.T) {
 	ln := listen(t)
 	echo(t, ln)
-	r, err := NewRelay(newRules(2), 2, ln.Addr().String(), func(net.Addr) int { return 1 })
+	r, err := NewRelay(newRules(2), 2, ln.Addr().String(), func(net.Conn) int { return 1 })
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -100,7 +100,7 @@ func TestARelayCarriesBothDirections(t *testing.T) {
 func TestARelayCutsOneDirectionOfOnePair(t *testing.T) {
 	ln, rules := listen(t), newRules(2)
 	var from atomic.Int32
-	r, err := NewRelay(rules, 2, ln.Addr().String(), func(net.Addr) int { return int(from.Load()) })
+	r, err := NewRelay(rules, 2, ln.Addr().String(), func(net.Conn) int { return int(from.Load()) })
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -144,7 +144,7 @@ func TestARelayCutsOneDirectionOfOnePair(t *testing.T) {
 func TestARelayDialsWhenBothDirectionsAreOpen(t *testing.T) {
 	ln, rules := listen(t), newRules(2)
 	echo(t, ln)
-	r, err := NewRelay(rules, 2, ln.Addr().String(), func(net.Addr) int { return 1 })
+	r, err := NewRelay(rules, 2, ln.Addr().String(), func(net.Conn) int { return 1 })
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -159,7 +159,7 @@ func TestARelayOfANodeThatIsDownResets(t *testing.T) {
 	ln := listen(t)
 	to := ln.Addr().String()
 	ln.Close()
-	r, err := NewRelay(newRules(1), 1, to, func(net.Addr) int { return Clients })
+	r, err := NewRelay(newRules(1), 1, to, func(net.Conn) int { return Clients })
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -177,7 +177,7 @@ func TestARelayOfANodeThatIsDownResets(t *testing.T) {
 func TestClosingARelayEndsWhoWaits(t *testing.T) {
 	ln, rules := listen(t), newRules(1)
 	echo(t, ln)
-	r, err := NewRelay(rules, 1, ln.Addr().String(), func(net.Addr) int { return Clients })
+	r, err := NewRelay(rules, 1, ln.Addr().String(), func(net.Conn) int { return Clients })
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -199,30 +199,22 @@ func TestTheOwnerOfAConnectionIsFound(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer c.Close()
-	if got := Owner(c.LocalAddr(), []int{1 << 30, os.Getpid()}); got != os.Getpid() {
+	if got := Owner(c.LocalAddr(), c.RemoteAddr(), []int{1 << 30, os.Getpid()}); got != os.Getpid() {
 		t.Errorf("the owner of %v is %d, not this process %d", c.LocalAddr(), got, os.Getpid())
 	}
-	if got := Owner(c.LocalAddr(), []int{1 << 30}); got != 0 {
+	if got := Owner(c.LocalAddr(), c.RemoteAddr(), []int{1 << 30}); got != 0 {
 		t.Errorf("process %d is not there and owns it", got)
 	}
 }
 
-func TestTheTableOfConnectionsIsRead(t *testing.T) {
-	table := `  sl  local_address rem_address   st tx_queue rx_queue tr tm->when retrnsmt   uid  timeout inode
-   0: 0100007F:2384 00000000:0000 0A 00000000:00000000 00:00000000 00000000     0        0 4711 1 0000000000000000 100 0 0 10 0
-   1: 0100007F:D2F0 0100007F:2384 01 00000000:00000000 00:00000000 00000000     0        0 4712 1 0000000000000000 20 4 30 10 -1
-   2: 0200007F:D2F0 0100007F:2384 06 00000000:00000000 00:00000000 00000000     0        0 0 3 0000000000000000
-`
-	for _, c := range []struct {
-		addr, want string
-	}{{"127.0.0.1:54000", "4712"}, {"127.0.0.1:9092", "4711"}, {"127.0.0.2:54000", ""}, {"127.0.0.1:1", ""}} {
-		addr, err := net.ResolveTCPAddr("tcp", c.addr)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if got := inodeOf(table, addr); got != c.want {
-			t.Errorf("%s has inode %q, want %q", c.addr, got, c.want)
-		}
+func TestASocketThatIsNotThereHasNoOwner(t *testing.T) {
+	ln := listen(t)
+	gone := &net.TCPAddr{IP: net.IPv4(127, 0, 0, 77), Port: 7}
+	if _, err := inodeOf(gone, ln.Addr()); err == nil {
+		t.Error("a socket that is not there has an inode")
+	}
+	if _, err := diagRequest(&net.TCPAddr{IP: net.ParseIP("::1"), Port: 7}, ln.Addr()); err == nil {
+		t.Error("an address of IPv6 is asked for")
 	}
 }
 

@@ -153,12 +153,12 @@ func (n *relays) Start(node int, cmd *exec.Cmd) error {
 	return nil
 }
 
-// place is whose socket dialled.
-func (n *relays) place(remote net.Addr) int {
+// place is whose socket dialled an accepted connection.
+func (n *relays) place(c net.Conn) int {
 	n.mu.Lock()
 	pids := append([]int(nil), n.pids...)
 	n.mu.Unlock()
-	pid := Owner(remote, append(pids, os.Getpid()))
+	pid := Owner(c.RemoteAddr(), c.LocalAddr(), append(pids, os.Getpid()))
 	if i := slices.Index(pids, pid); pid != 0 && i >= 0 {
 		return i + 1
 	}

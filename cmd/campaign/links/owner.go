@@ -2,35 +2,25 @@ package links
 
 import (
 	"encoding/binary"
-	"encoding/hex"
 	"fmt"
 	"net"
 	"os"
-	"strings"
+
+	"golang.org/x/sys/unix"
 )
 
-// ownerTries is how often the tables are read: each read is made of several, and what moves
-// in between may be missed.
-const ownerTries = 10
-
-// Owner tells which of some processes has the socket that dialled from an address of the
-// loopback interface, 0 if none has. It asks the kernel's table of connections for the
-// socket's inode, and then each process's descriptors for that.
-func Owner(remote net.Addr, pids []int) int {
-	a, ok := remote.(*net.TCPAddr)
-	for n := 0; ok && n < ownerTries; n++ {
-		table, err := os.ReadFile("/proc/net/tcp")
-		if err != nil {
-			return 0
-		}
-		inode := inodeOf(string(table), a)
-		if inode == "" {
-			continue
-		}
-		for _, pid := range pids {
-			if holds(pid, "socket:["+inode+"]") {
-				return pid
-			}
+// Owner tells which of some processes has the socket whose addresses are local and remote,
+// 0 if none has. It asks the kernel for the socket's inode, and then each process's
+// descriptors for that.
+func Owner(local, remote net.Addr, pids []int) int {
+	inode, err := inodeOf(local, remote)
+	if err != nil {
+		return 0
+	}
+	name := fmt.Sprintf("socket:[%d]", inode)
+	for _, pid := range pids {
+		if holds(pid, name) {
+			return pid
 		}
 	}
 	return 0
@@ -51,22 +41,60 @@ func holds(pid int, name string) bool {
 	return false
 }
 
-// inodeOf finds the inode of the socket that is bound to an address in the text of
-// /proc/net/tcp: each line has a number, the local and the remote address, and the inode as
-// its tenth field. Addresses are the four bytes as the machine's word, in hexadecimal.
-func inodeOf(table string, a *net.TCPAddr) string {
-	ip := a.IP.To4()
-	if ip == nil {
-		return ""
+// Of sock_diag(7): a request for one socket by its addresses, and where its answer has the
+// inode.
+const (
+	diagByFamily = 20
+	requestBytes = unix.SizeofNlMsghdr + 56
+	inodeAt      = unix.SizeofNlMsghdr + 68
+)
+
+// inodeOf asks the kernel for the inode of the TCP socket with these addresses.
+func inodeOf(local, remote net.Addr) (uint32, error) {
+	request, err := diagRequest(local, remote)
+	if err != nil {
+		return 0, err
 	}
-	var word [4]byte
-	binary.BigEndian.PutUint32(word[:], binary.NativeEndian.Uint32(ip))
-	local := fmt.Sprintf("%s:%04X", strings.ToUpper(hex.EncodeToString(word[:])), a.Port)
-	for line := range strings.Lines(table) {
-		f := strings.Fields(line)
-		if len(f) >= 10 && f[1] == local && f[9] != "0" {
-			return f[9]
-		}
+	fd, err := unix.Socket(unix.AF_NETLINK, unix.SOCK_RAW|unix.SOCK_CLOEXEC, unix.NETLINK_INET_DIAG)
+	if err != nil {
+		return 0, err
 	}
-	return ""
+	defer unix.Close(fd)
+	if err := unix.Sendto(fd, request, 0, &unix.SockaddrNetlink{Family: unix.AF_NETLINK}); err != nil {
+		return 0, err
+	}
+	answer := make([]byte, 4096)
+	n, _, err := unix.Recvfrom(fd, answer, 0)
+	if err != nil {
+		return 0, err
+	}
+	if kind := binary.NativeEndian.Uint16(answer[4:]); n < inodeAt+4 || kind != diagByFamily {
+		return 0, fmt.Errorf("no socket from %v to %v", local, remote)
+	}
+	return binary.NativeEndian.Uint32(answer[inodeAt:]), nil
+}
+
+// diagRequest is the message: a header, then family, protocol, states and the addresses,
+// ports and addresses in the order of the network.
+func diagRequest(local, remote net.Addr) ([]byte, error) {
+	l, ok1 := local.(*net.TCPAddr)
+	r, ok2 := remote.(*net.TCPAddr)
+	if !ok1 || !ok2 || l.IP.To4() == nil || r.IP.To4() == nil {
+		return nil, fmt.Errorf("%v and %v are not addresses of TCP over IPv4", local, remote)
+	}
+	b := make([]byte, requestBytes)
+	binary.NativeEndian.PutUint32(b, requestBytes)
+	binary.NativeEndian.PutUint16(b[4:], diagByFamily)
+	binary.NativeEndian.PutUint16(b[6:], unix.NLM_F_REQUEST)
+	body := b[unix.SizeofNlMsghdr:]
+	body[0], body[1] = unix.AF_INET, unix.IPPROTO_TCP
+	binary.NativeEndian.PutUint32(body[4:], 1<<32-1) // in any state
+	binary.BigEndian.PutUint16(body[8:], uint16(l.Port))
+	binary.BigEndian.PutUint16(body[10:], uint16(r.Port))
+	copy(body[12:], l.IP.To4())
+	copy(body[28:], r.IP.To4())
+	for i := 48; i < 56; i++ {
+		body[i] = 0xff // no cookie: the addresses say which
+	}
+	return b, nil
 }

@@ -12,7 +12,7 @@ type Relay struct {
 	rules *Rules
 	node  int
 	to    string
-	who   func(remote net.Addr) int
+	who   func(accepted net.Conn) int
 	ln    net.Listener
 	done  chan struct{}
 	tasks sync.WaitGroup
@@ -32,7 +32,7 @@ const (
 
 // NewRelay listens on a port of the loopback interface and connects what comes there with to,
 // an address of the node. who tells the place of a dialler.
-func NewRelay(rules *Rules, node int, to string, who func(remote net.Addr) int) (*Relay, error) {
+func NewRelay(rules *Rules, node int, to string, who func(accepted net.Conn) int) (*Relay, error) {
 	ln, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		return nil, err
@@ -94,7 +94,7 @@ func (r *Relay) accept() {
 // packets that begin a connection would have to.
 func (r *Relay) serve(dialled net.Conn) {
 	defer r.end(dialled)
-	from := r.who(dialled.RemoteAddr())
+	from := r.who(dialled)
 	if !r.open(from, r.node) || !r.open(r.node, from) {
 		return
 	}
