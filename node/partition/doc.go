@@ -4,8 +4,9 @@
 //
 //	AR (assigned) = ISR (in sync) + OSR
 //	maximal ISR   = ISR the controller has written  ∪  ISR that this leader has proposed
-//	HW            = the least log end over the maximal ISR, never moving back,
-//	                and standing still while |ISR| < min(min.insync.replicas, |AR|)
+//	HW            = the least log end over the maximal ISR and over those who keep up and
+//	                may join it, never moving back, and standing still while
+//	                |ISR| < min(min.insync.replicas, |AR|)
 //
 // The two sets differ only while an AlterPartition is on its way: then the answer of the
 // controller may turn out either way, and the high watermark counts both.

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"time"
 
 	"seedlog/clock"
 )
@@ -70,9 +71,12 @@ func (l *Leader) setFollowers(now clock.Instant) {
 		if id == l.self {
 			continue
 		}
-		f := follower{id: id, logStart: -1, brokerEpoch: -1, caughtUpAt: now, lastFetchAt: now}
+		f := follower{id: id, logStart: -1, brokerEpoch: -1, caughtUpAt: never, lastFetchAt: now}
 		if i := slices.IndexFunc(old, func(o follower) bool { return o.id == id }); i >= 0 {
 			f = old[i]
+		}
+		if f.caughtUpAt == never && l.inISR(id) {
+			f.caughtUpAt = now // it has from now on the time that a follower has
 		}
 		l.followers = append(l.followers, f)
 	}
@@ -116,22 +120,35 @@ func (l *Leader) MaximalISR() []int32 {
 	return both
 }
 
+// never is before all time: a follower outside the ISR that was not seen to catch up.
+const never = clock.Instant(-1 << 62)
+
+// Surroundings are what a leader must know of the world to move the high watermark.
+type Surroundings struct {
+	Brokers Brokers
+	LagMax  time.Duration // replica.lag.time.max.ms
+	Now     clock.Instant
+}
+
 // AdvanceHighWatermark moves the high watermark as far as the rule of the package comment
 // allows, given the leader's own end (its synced end where only that counts), and reports
 // whether it moved.
-func (l *Leader) AdvanceHighWatermark(ownEnd int64, minInSync int) (int64, bool) {
+func (l *Leader) AdvanceHighWatermark(ownEnd int64, minInSync int, w Surroundings) (int64, bool) {
 	if len(l.reg.ISR) < l.minInSync(minInSync) {
 		return l.hw, false
 	}
 	least := ownEnd
-	for _, f := range l.followers {
-		if !l.inMaximalISR(f.id) {
-			continue
+	for i := range l.followers {
+		f := &l.followers[i]
+		switch {
+		case l.inMaximalISR(f.id):
+			if !f.known {
+				return l.hw, false
+			}
+			least = min(least, f.endOffset)
+		case l.awaited(f, ownEnd, w):
+			least = min(least, f.endOffset)
 		}
-		if !f.known {
-			return l.hw, false
-		}
-		least = min(least, f.endOffset)
 	}
 	if least <= l.hw {
 		return l.hw, false
@@ -139,6 +156,17 @@ func (l *Leader) AdvanceHighWatermark(ownEnd int64, minInSync int) (int64, bool)
 	l.hw = least
 	return l.hw, true
 }
+
+// awaited tells whether the high watermark waits for a follower that is not in the ISR: one
+// that keeps up and may join. Under a steady stream of appends it could never join
+// otherwise, for what it has when it asks would always be less than what is committed.
+func (l *Leader) awaited(f *follower, ownEnd int64, w Surroundings) bool {
+	keepsUp := f.endOffset >= ownEnd || w.Now.Sub(f.caughtUpAt) <= w.LagMax
+	return f.known && keepsUp && f.eligible(w.Brokers)
+}
+
+// Complete reports whether every replica is in the ISR: then nobody is awaited.
+func (l *Leader) Complete() bool { return len(l.reg.ISR) == len(l.reg.Replicas) }
 
 func (l *Leader) inMaximalISR(id int32) bool {
 	return slices.Contains(l.reg.ISR, id) || l.pending != nil && l.pending.names(id)

@@ -30,22 +30,72 @@ func propose(l *Leader, isr []int32) {
 	l.pending = &p
 }
 
+// unregistered brokers may not join an ISR, so nobody outside it is waited for.
+type unregistered struct{}
+
+func (unregistered) Standing(int32) Standing { return Standing{} }
+
+var alone = Surroundings{Brokers: unregistered{}}
+
+// registeredAll brokers may all join.
+type registeredAll struct{}
+
+func (registeredAll) Standing(int32) Standing { return Standing{Known: true, Epoch: 7} }
+
+// A follower that left the ISR and keeps up again is waited for: under a steady stream of
+// appends its fetches would never reach a high watermark that does not wait. One that is far
+// behind, or stopped to ask, is not.
+func TestAFollowerJoinsUnderASteadyStream(t *testing.T) {
+	const lag = 10 * time.Second
+	l := NewLeader(1, Registration{Leader: 1, LeaderEpoch: 5, PartitionEpoch: 9, Replicas: []int32{1, 2}, ISR: []int32{1}}, 100, 100, 0)
+	now, end := clock.Instant(time.Minute), int64(1000)
+	advance := func() int64 {
+		hw, _ := l.AdvanceHighWatermark(end, 1, Surroundings{Brokers: registeredAll{}, LagMax: lag, Now: now})
+		return hw
+	}
+	fetch := func(offset int64) {
+		l.FollowerFetched(FollowerFetch{Replica: 2, BrokerEpoch: 7, Offset: offset, LeaderEnd: end, Now: now})
+	}
+	fetch(50)
+	if hw := advance(); hw != 1000 {
+		t.Fatalf("the high watermark waits at %d for a follower that is far behind", hw)
+	}
+	joined := false
+	for round := 0; round < 5 && !joined; round++ {
+		asked := end // all that the last answer brought
+		now, end = now.Add(time.Millisecond), end+10
+		advance()
+		fetch(asked)
+		joined = l.Joins(2, registeredAll{})
+		if hw := advance(); round > 1 && hw > asked {
+			t.Fatalf("round %d: the high watermark is %d, and the follower that keeps up has %d", round, hw, asked)
+		}
+	}
+	if !joined {
+		t.Fatal("a follower that keeps up never joins")
+	}
+	now, end = now.Add(lag+time.Second), end+10
+	if hw := advance(); hw != end {
+		t.Fatalf("the high watermark waits at %d for a follower that stopped to ask", hw)
+	}
+}
+
 // The worked example: leader at 5, followers at 5 and 4, high watermark 4.
 func TestHighWatermarkIsTheLeastEndOfTheISR(t *testing.T) {
 	l := NewLeader(1, three(1, 2, 3), 3, 3, 0)
 	fetched(l, 2, 5, 5, 0)
-	if hw, moved := l.AdvanceHighWatermark(5, 1); moved || hw != 3 {
+	if hw, moved := l.AdvanceHighWatermark(5, 1, alone); moved || hw != 3 {
 		t.Fatalf("moved to %d before follower 3 was heard of", hw)
 	}
 	fetched(l, 3, 4, 5, 0)
-	if hw, moved := l.AdvanceHighWatermark(5, 1); !moved || hw != 4 {
+	if hw, moved := l.AdvanceHighWatermark(5, 1, alone); !moved || hw != 4 {
 		t.Fatalf("high watermark %d (moved %t), want 4", hw, moved)
 	}
 }
 
 func TestALoneReplicaCommitsWithItsOwnEnd(t *testing.T) {
 	l := NewLeader(1, Registration{Leader: 1, Replicas: []int32{1}, ISR: []int32{1}}, 0, 0, 0)
-	if hw, moved := l.AdvanceHighWatermark(7, 2); !moved || hw != 7 {
+	if hw, moved := l.AdvanceHighWatermark(7, 2, alone); !moved || hw != 7 {
 		t.Fatalf("high watermark %d (moved %t), want 7: min.insync.replicas counts at most the replicas there are", hw, moved)
 	}
 	if err := l.CheckMinInSync(3); err != nil {
@@ -55,13 +105,13 @@ func TestALoneReplicaCommitsWithItsOwnEnd(t *testing.T) {
 
 func TestHighWatermarkStandsStillBelowMinInSync(t *testing.T) {
 	l := NewLeader(1, three(1), 0, 0, 0)
-	if hw, moved := l.AdvanceHighWatermark(10, 2); moved {
+	if hw, moved := l.AdvanceHighWatermark(10, 2, alone); moved {
 		t.Fatalf("moved to %d with one of two required in sync", hw)
 	}
 	if err := l.CheckMinInSync(2); !errors.Is(err, ErrNotEnoughReplicas) {
 		t.Fatalf("got %v, want ErrNotEnoughReplicas", err)
 	}
-	if hw, moved := l.AdvanceHighWatermark(10, 1); !moved || hw != 10 {
+	if hw, moved := l.AdvanceHighWatermark(10, 1, alone); !moved || hw != 10 {
 		t.Fatalf("high watermark %d (moved %t), want 10", hw, moved)
 	}
 }
@@ -71,7 +121,7 @@ func TestHighWatermarkStandsStillBelowMinInSync(t *testing.T) {
 func TestWaitingGoesOnWhenTooFewAreLeft(t *testing.T) {
 	l := NewLeader(1, three(1, 2), 0, 0, 0)
 	fetched(l, 2, 1, 2, 0)
-	l.AdvanceHighWatermark(2, 2)
+	l.AdvanceHighWatermark(2, 2, alone)
 	l.Update(Registration{Leader: 1, LeaderEpoch: 5, PartitionEpoch: 10, Replicas: []int32{1, 2, 3}, ISR: []int32{1}}, 0)
 	if done, err := l.CommittedAndEnough(2, 2); done || err != nil {
 		t.Errorf("not committed: done %t, %v", done, err)
@@ -91,20 +141,20 @@ func TestHighWatermarkCountsTheMaximalISR(t *testing.T) {
 	fetched(grow, 2, 8, 8, 0)
 	fetched(grow, 3, 6, 8, 0)
 	propose(grow, []int32{1, 2, 3})
-	if hw, _ := grow.AdvanceHighWatermark(8, 1); hw != 6 {
+	if hw, _ := grow.AdvanceHighWatermark(8, 1, alone); hw != 6 {
 		t.Fatalf("growing: high watermark %d, want 6", hw)
 	}
 	shrink := NewLeader(1, three(1, 2, 3), 0, 0, 0)
 	fetched(shrink, 2, 8, 8, 0)
 	fetched(shrink, 3, 6, 8, 0)
 	propose(shrink, []int32{1, 2})
-	if hw, _ := shrink.AdvanceHighWatermark(8, 1); hw != 6 {
+	if hw, _ := shrink.AdvanceHighWatermark(8, 1, alone); hw != 6 {
 		t.Fatalf("shrinking: high watermark %d, want 6", hw)
 	}
 	if !shrink.Update(Registration{Leader: 1, LeaderEpoch: 5, PartitionEpoch: 10, Replicas: []int32{1, 2, 3}, ISR: []int32{1, 2}}, 0) {
 		t.Fatal("newer metadata was refused")
 	}
-	if hw, _ := shrink.AdvanceHighWatermark(8, 1); hw != 8 {
+	if hw, _ := shrink.AdvanceHighWatermark(8, 1, alone); hw != 8 {
 		t.Fatalf("after the answer: high watermark %d, want 8", hw)
 	}
 }
@@ -161,7 +211,7 @@ func TestAFollowerThatKeepsPaceStays(t *testing.T) {
 func TestJoiningNeedsTheHighWatermarkAndTheEpochStart(t *testing.T) {
 	l := NewLeader(1, three(1, 2), 50, 40, 0)
 	fetched(l, 2, 60, 60, 0)
-	l.AdvanceHighWatermark(60, 1)
+	l.AdvanceHighWatermark(60, 1, alone)
 	for _, c := range []struct {
 		end  int64
 		want bool
@@ -214,7 +264,7 @@ func TestHighWatermarkProperties(t *testing.T) {
 				l.Update(reg, 0)
 			}
 			before := l.HighWatermark()
-			hw, moved := l.AdvanceHighWatermark(leo, minISR)
+			hw, moved := l.AdvanceHighWatermark(leo, minISR, alone)
 			if hw < before || moved != (hw > before) {
 				t.Fatalf("high watermark went from %d to %d (moved %t)", before, hw, moved)
 			}

@@ -203,7 +203,7 @@ func (m *model) advance(n *modelNode) {
 		return
 	}
 	before := n.leader.HighWatermark()
-	hw, moved := n.leader.AdvanceHighWatermark(n.end(), m.minISR)
+	hw, moved := n.leader.AdvanceHighWatermark(n.end(), m.minISR, alone)
 	n.hw = max(n.hw, hw)
 	if !moved {
 		return

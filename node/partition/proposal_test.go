@@ -43,7 +43,7 @@ func behind() *Leader {
 	for _, id := range []int32{2, 3} {
 		l.FollowerFetched(FollowerFetch{Replica: id, BrokerEpoch: int64(id) * 10, Offset: 8, LeaderEnd: 8})
 	}
-	l.AdvanceHighWatermark(8, 1)
+	l.AdvanceHighWatermark(8, 1, alone)
 	return l
 }
 
@@ -160,7 +160,7 @@ func TestHighWatermarkMovesWhenTheShrinkIsAccepted(t *testing.T) {
 	if !ok {
 		t.Fatal("nothing proposed")
 	}
-	if hw, _ := l.AdvanceHighWatermark(8, 1); hw != 3 {
+	if hw, _ := l.AdvanceHighWatermark(8, 1, alone); hw != 3 {
 		t.Fatalf("high watermark %d while the shrink is not decided", hw)
 	}
 	now := three(1)
@@ -168,7 +168,7 @@ func TestHighWatermarkMovesWhenTheShrinkIsAccepted(t *testing.T) {
 	if v := l.Answered(p, 0, now, later); v != Accepted {
 		t.Fatal(v)
 	}
-	if hw, moved := l.AdvanceHighWatermark(8, 1); !moved || hw != 8 {
+	if hw, moved := l.AdvanceHighWatermark(8, 1, alone); !moved || hw != 8 {
 		t.Errorf("high watermark %d", hw)
 	}
 }
@@ -196,7 +196,7 @@ func TestFetchesOfAnEarlierEpochDoNotCount(t *testing.T) {
 	reg := three(1, 2)
 	reg.LeaderEpoch, reg.PartitionEpoch = 7, 12
 	l = NewLeader(1, reg, l.HighWatermark(), l.HighWatermark(), 0)
-	if hw, moved := l.AdvanceHighWatermark(20, 1); moved {
+	if hw, moved := l.AdvanceHighWatermark(20, 1, alone); moved {
 		t.Errorf("high watermark moved to %d", hw)
 	}
 }

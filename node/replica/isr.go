@@ -78,6 +78,9 @@ func (k *isrKeeper) run(t *task.T) {
 		again = nil
 		if now := t.Now(); now >= lookAt {
 			batch, lookAt = append(batch, k.m.Partitions()...), now.Add(k.lookEvery())
+			for _, p := range batch {
+				p.advance() // who stopped to keep up is awaited no longer
+			}
 		}
 		if len(batch) == 0 {
 			k.arrived.Wait(t, seen, lookAt)

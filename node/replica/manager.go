@@ -232,7 +232,9 @@ func (m *Manager) MetadataChanged(t *task.T, d *meta.Delta) {
 func (m *Manager) brokersChanged() {
 	m.wakeFetchers()
 	for _, p := range m.Partitions() {
-		m.purgatory.Check(&p.Committed)
+		if !p.advance() { // who is fenced is awaited no longer
+			m.purgatory.Check(&p.Committed)
+		}
 	}
 }
 

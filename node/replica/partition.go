@@ -207,7 +207,7 @@ func (p *Partition) advance() bool {
 	moved := false
 	if p.leader != nil {
 		var hw int64
-		hw, moved = p.leader.AdvanceHighWatermark(p.ownEnd(), p.minInSync())
+		hw, moved = p.leader.AdvanceHighWatermark(p.ownEnd(), p.minInSync(), p.surroundings())
 		if moved {
 			p.log.SetHighWatermark(hw)
 		}
@@ -217,6 +217,16 @@ func (p *Partition) advance() bool {
 		p.check()
 	}
 	return moved
+}
+
+// surroundings are what the leader must know beside its own log. The clock is read only
+// where it matters.
+func (p *Partition) surroundings() partition.Surroundings {
+	w := partition.Surroundings{Brokers: standings{p.m.image.Load()}, LagMax: p.m.isr.lagMax()}
+	if !p.leader.Complete() {
+		w.Now = p.m.rt.Now()
+	}
+	return w
 }
 
 func (p *Partition) check() {
