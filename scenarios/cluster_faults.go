@@ -156,6 +156,7 @@ func (c *clusterPlan) wipe(rng *rand.Rand) (fired, effective bool) {
 	if s.voter || !s.Up() || !c.r.afford(s) {
 		return false, false
 	}
+	c.c.ghost.look()
 	s.Kill()
 	s.guard.marked()
 	s.Disk.Wipe()

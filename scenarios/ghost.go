@@ -174,7 +174,7 @@ func (g *ghost) partition(s *server, seen map[string]*watched, path string) {
 		*w = watched{id: id, named: named, looked: 1}
 	}
 	if kept, changed := w.read(s, path); changed || kept == 0 {
-		g.replicas.See(s.id, base(path), w.id, w.entries, kept)
+		g.replicas.See(s.id, base(path), w.id, w.start(), w.entries, kept)
 	}
 }
 

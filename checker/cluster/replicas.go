@@ -43,6 +43,7 @@ type replicated struct {
 
 type replica struct {
 	entries []Entry
+	start   int64 // of the first segment: where a log that is empty begins and ends
 	there   bool
 	checked int64 // compared with the committed log up to here
 }
@@ -77,14 +78,15 @@ func (p *replicated) log(node int32) *replica {
 	return &p.logs[node-1]
 }
 
-// See takes a replica's log as it is now: entries[:kept] are those of the last time. It is I2.
-func (r *Replicas) See(node int32, name string, id ID, entries []Entry, kept int) {
+// See takes a replica's log as it is now, whose first segment begins at start: entries[:kept]
+// are those of the last time. It is I2.
+func (r *Replicas) See(node int32, name string, id ID, start int64, entries []Entry, kept int) {
 	p := r.part(name, id)
 	l := p.log(node)
 	if kept < len(entries) {
 		l.checked = min(l.checked, entries[kept].Base)
 	}
-	l.checked = min(l.checked, end(entries))
+	l.checked = min(l.checked, max(start, end(entries)))
 	for _, e := range entries[kept:] {
 		key := [2]int64{e.Base, int64(e.Epoch)}
 		if crc, ok := p.named[key]; ok && crc != e.CRC {
@@ -92,7 +94,7 @@ func (r *Replicas) See(node int32, name string, id ID, entries []Entry, kept int
 		}
 		p.named[key] = e.CRC
 	}
-	l.entries, l.there = entries, true
+	l.entries, l.start, l.there = entries, start, true
 }
 
 func end(entries []Entry) int64 {
@@ -101,6 +103,9 @@ func end(entries []Entry) int64 {
 	}
 	return 0
 }
+
+// end is where the log ends.
+func (l *replica) end() int64 { return max(l.start, end(l.entries)) }
 
 // Gone says that a replica's directory is not there.
 func (r *Replicas) Gone(node int32, name string) {
@@ -132,11 +137,11 @@ func (r *Replicas) Crashed(node int32, lost func(name string) bool) {
 	if b := r.State.Broker(node); b != nil {
 		epoch = b.Epoch
 	}
-	for _, p := range r.list {
-		m := r.State.Find(p.id, index(p.name))
-		if m == nil || !slices.Contains(m.Replicas, node) {
+	for _, m := range r.State.Partitions {
+		if !slices.Contains(m.Replicas, node) {
 			continue
 		}
+		p := r.part(m.Name(), m.ID)
 		was := false
 		for i := range p.lossy {
 			if p.lossy[i].node == node {
@@ -212,7 +217,7 @@ func (p *replicated) crashed(node int32) bool {
 func (p *replicated) heal(s *State, m *Partition) {
 	p.lossy = slices.DeleteFunc(p.lossy, func(c crash) bool {
 		b := s.Broker(c.node)
-		return !slices.Contains(m.Replicas, c.node) || b != nil && b.Epoch > c.epoch && slices.Contains(m.ISR, c.node) && end(p.log(c.node).entries) >= p.told
+		return !slices.Contains(m.Replicas, c.node) || b != nil && b.Epoch > c.epoch && slices.Contains(m.ISR, c.node) && p.log(c.node).end() >= p.told
 	})
 }
 
@@ -224,7 +229,7 @@ func (p *replicated) extend(m *Partition) {
 	}
 	for _, id := range m.ISR {
 		l := p.log(id)
-		if end(l.entries) < p.told || p.crashed(id) {
+		if l.end() < p.told || p.crashed(id) {
 			continue
 		}
 		for i := position(l.entries, from); i < len(l.entries) && l.entries[i].Last < p.told; i++ {
@@ -243,7 +248,7 @@ func position(entries []Entry, off int64) int {
 // hold compares a replica with the committed log.
 func (p *replicated) hold(v *checker.Verdict, node int32, invariant string) {
 	l := p.log(node)
-	if e := end(l.entries); e < p.told {
+	if e := l.end(); e < p.told {
 		v.Failf(invariant, p.name, "node %d may be elected and ends at %d; %d was told to be committed", node, e, p.told)
 		p.told = e // once
 		p.committed = p.committed[:position(p.committed, e)]
@@ -328,7 +333,7 @@ func (p *replicated) agrees(node int32) int64 {
 		j := position(l.entries, c.Base)
 		switch {
 		case j == len(l.entries):
-			return max(c.Base, end(l.entries))
+			return max(c.Base, l.end())
 		case l.entries[j] != c && l.entries[j].Base <= c.Last:
 			return c.Base
 		}
@@ -372,7 +377,7 @@ func (r *Replicas) Ends(name string) map[int32]int64 {
 	if p := r.parts[name]; p != nil {
 		for i, l := range p.logs {
 			if l.there {
-				out[int32(i+1)] = end(l.entries)
+				out[int32(i+1)] = l.end()
 			}
 		}
 	}
@@ -387,6 +392,7 @@ func (r *Replicas) Differ(m *Partition) string {
 		return m.Name() + " has no directory"
 	}
 	var first []Entry
+	to := p.log(m.Replicas[0]).end()
 	for i, id := range m.Replicas {
 		l := p.log(id)
 		if !l.there {
@@ -397,8 +403,8 @@ func (r *Replicas) Differ(m *Partition) string {
 			continue
 		}
 		n := min(len(first), len(l.entries))
-		if end(first) != end(l.entries) || !slices.Equal(first[len(first)-n:], l.entries[len(l.entries)-n:]) {
-			return fmt.Sprintf("%s ends at %d on node %d and at %d on node %d, or differs below", m.Name(), end(first), m.Replicas[0], end(l.entries), id)
+		if to != l.end() || !slices.Equal(first[len(first)-n:], l.entries[len(l.entries)-n:]) {
+			return fmt.Sprintf("%s ends at %d on node %d and at %d on node %d, or differs below", m.Name(), to, m.Replicas[0], l.end(), id)
 		}
 	}
 	return ""

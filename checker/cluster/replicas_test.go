@@ -28,7 +28,7 @@ func replicated3(v *checker.Verdict, elr int16) *Replicas {
 	s.apply(world(elr), 0)
 	r := NewReplicas(s, v)
 	for node := int32(1); node <= 3; node++ {
-		r.See(node, "t-0", topicID(9), entries(10, 0), 0)
+		r.See(node, "t-0", topicID(9), 0, entries(10, 0), 0)
 	}
 	r.Told("t-0", 10)
 	r.Check(none, anyone)
@@ -49,22 +49,22 @@ func TestReplicasFindLostAndChangedLogs(t *testing.T) {
 		want string
 	}{
 		{"nothing", 1, func(*Replicas) {}, ""},
-		{"a member ends below", 1, func(r *Replicas) { r.See(2, "t-0", id, entries(8, 0), 8) }, "I3"},
-		{"who is no member ends below", 1, func(r *Replicas) { isr(r, 1, 3); r.See(2, "t-0", id, entries(8, 0), 8) }, ""},
+		{"a member ends below", 1, func(r *Replicas) { r.See(2, "t-0", id, 0, entries(8, 0), 8) }, "I3"},
+		{"who is no member ends below", 1, func(r *Replicas) { isr(r, 1, 3); r.See(2, "t-0", id, 0, entries(8, 0), 8) }, ""},
 		{"a member holds something else", 1, func(r *Replicas) {
-			r.See(2, "t-0", id, append(entries(8, 0), entry(8, 1), entry(9, 1)), 8)
+			r.See(2, "t-0", id, 0, append(entries(8, 0), entry(8, 1), entry(9, 1)), 8)
 		}, "I1"},
 		{"two batches under one name", 1, func(r *Replicas) {
-			r.See(2, "t-0", id, append(entries(9, 0), Entry{9, 9, 0, 1}), 9)
+			r.See(2, "t-0", id, 0, append(entries(9, 0), Entry{9, 9, 0, 1}), 9)
 		}, "I2"},
-		{"above what was told anything goes", 1, func(r *Replicas) { r.See(2, "t-0", id, append(entries(10, 0), entry(10, 3)), 10) }, ""},
-		{"a member that lost power", 1, func(r *Replicas) { r.Crashed(2, yes); r.See(2, "t-0", id, entries(8, 0), 8) }, ""},
-		{"a member that was killed", 1, func(r *Replicas) { r.Crashed(2, no); r.See(2, "t-0", id, entries(8, 0), 8) }, "I3"},
+		{"above what was told anything goes", 1, func(r *Replicas) { r.See(2, "t-0", id, 0, append(entries(10, 0), entry(10, 3)), 10) }, ""},
+		{"a member that lost power", 1, func(r *Replicas) { r.Crashed(2, yes); r.See(2, "t-0", id, 0, entries(8, 0), 8) }, ""},
+		{"a member that was killed", 1, func(r *Replicas) { r.Crashed(2, no); r.See(2, "t-0", id, 0, entries(8, 0), 8) }, "I3"},
 		{"a leader that has everything", 1, func(r *Replicas) { r.Began(2, "t-0", 1, 10, false) }, ""},
 		{"two leaders in an epoch", 1, func(r *Replicas) { r.Began(2, "t-0", 1, 10, false); r.Began(3, "t-0", 1, 10, false) }, "I9"},
 		{"a leader that lacks something", 1, func(r *Replicas) { r.Began(2, "t-0", 1, 9, false) }, "I4"},
 		{"a leader that has something else", 1, func(r *Replicas) {
-			r.See(2, "t-0", id, append(entries(8, 0), entry(8, 1), entry(9, 1), entry(10, 1)), 8)
+			r.See(2, "t-0", id, 0, append(entries(8, 0), entry(8, 1), entry(9, 1), entry(10, 1)), 8)
 			r.Began(2, "t-0", 1, 11, false)
 		}, "I4"},
 		{"where that is allowed", 1, func(r *Replicas) { r.Began(2, "t-0", 1, 9, true) }, ""},
@@ -116,7 +116,7 @@ func TestALossMovesWhatIsCommitted(t *testing.T) {
 		t.Fatalf("loss %+v %v, high watermark %d", loss, lost, r.HighWatermark("t-0"))
 	}
 	for node := int32(1); node <= 3; node++ {
-		r.See(node, "t-0", topicID(9), append(entries(7, 0), entry(7, 4)), 7)
+		r.See(node, "t-0", topicID(9), 0, append(entries(7, 0), entry(7, 4)), 7)
 	}
 	r.Told("t-0", 8)
 	r.Check(none, anyone)
@@ -124,7 +124,7 @@ func TestALossMovesWhatIsCommitted(t *testing.T) {
 	if why := r.Differ(r.State.Named("t-0")); why != "" {
 		t.Error(why)
 	}
-	r.See(3, "t-0", topicID(9), append(entries(7, 0), entry(7, 5)), 7)
+	r.See(3, "t-0", topicID(9), 0, append(entries(7, 0), entry(7, 5)), 7)
 	if r.Differ(r.State.Named("t-0")) == "" {
 		t.Error("replicas that differ are equal")
 	}

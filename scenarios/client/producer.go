@@ -46,6 +46,10 @@ type target struct {
 	queue   []*outgoing
 	bounced bool // something came back: nothing new goes out until all in flight is answered
 	lane    *lane
+	// known: something was acknowledged under the present producer id. A leader takes any first
+	// sequence of a producer that it does not know, so of several at once the first may be refused
+	// and a later one taken: until then there is one.
+	known bool
 }
 
 // outgoing is one batch until its outcome is known.
@@ -124,7 +128,7 @@ func (p *Producer) initProducer(t *task.T, l *lane) bool {
 	p.pid, p.epoch = r.ProducerID, r.ProducerEpoch
 	p.Rec.producerID(p.ID, p.pid)
 	for _, to := range p.targets {
-		to.next = 0
+		to.next, to.known = 0, false
 	}
 	return true
 }
@@ -193,6 +197,9 @@ func (p *Producer) nextRequest(t *task.T, l *lane) []*outgoing {
 			break
 		}
 		to := here[p.Rand.IntN(len(here))]
+		if p.Routes != nil && p.Idempotent && !to.known && len(to.queue) > 0 {
+			break
+		}
 		if to.bounced || len(to.queue) >= 5 || holds(request, to) || p.GiveUp != nil && p.GiveUp(to.log) {
 			break
 		}
@@ -331,6 +338,7 @@ func (p *Producer) outcome(t *task.T, l *lane, o *outgoing, code int16, base int
 	first := o.to.queue[0] == o
 	switch {
 	case code == 0:
+		o.to.known = true
 		p.settle(o, history.OK, base)
 	case !p.Idempotent && definite(code, p.Acks == -1 || o.to.topic.Synced):
 		p.settle(o, history.Failed, -1)
