@@ -2,6 +2,7 @@ package quorum
 
 import (
 	"errors"
+	"fmt"
 	"math/rand/v2"
 	"time"
 
@@ -180,6 +181,12 @@ func Open(t *task.T, env Env, cfg Config, log Log, path string) (*Host, error) {
 	h.published.Store(-1)
 	for _, s := range []*task.Signal{&h.committed, &h.shown, &h.work, &h.room, &h.changed, &h.due, &h.install} {
 		s.Init(env.RT, "quorum.Host.signal")
+	}
+	// A process that was killed between a rename and its sync left files that only the page
+	// cache knows by their names: a vote, a snapshot. What is read is relied on from now on, so
+	// no power loss may take it back.
+	if err := env.Disk.SyncDir(t, path); err != nil {
+		return nil, fmt.Errorf("syncing the names in %s: %w", path, err)
 	}
 	voters, err := h.load(t)
 	if err != nil {

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/binary"
 	"errors"
+	"math/rand/v2"
 	"slices"
 	"strings"
 	"testing"
@@ -149,6 +150,35 @@ func TestLoadNamesTheFile(t *testing.T) {
 				t.Errorf("%s is no %v: %v", name, ErrForeign, err)
 			}
 		})
+	}
+}
+
+// A process that is killed between the rename of a file and the sync of the directory leaves
+// what only the page cache knows. The next process reads it and answers by it: it must be
+// durable first, or a power loss later takes back a vote, and the node votes twice (I9).
+func TestWhatAStartReadsIsDurableFirst(t *testing.T) {
+	disk := simdisk.New(simdisk.Config{Rand: func(string) *rand.Rand { return rand.New(rand.NewPCG(1, 1)) }})
+	err := sched.Main(1, func(tk *task.T) {
+		d := disk.Mount(tk.Runtime().(*sched.Runtime))
+		id := formatted(t, tk, d)
+		_, log := openLog(t, tk, d)
+		path := log.Path() + "/" + quorumStateFile
+		vote := checkpoint.QuorumState{DataVersion: 1, LeaderID: -1, LeaderEpoch: 7, VotedID: 2, VotedDirectoryID: meta.UUID{6: 0x40, 8: 0x80, 15: 2}}
+		if err := checkpoint.WriteQuorumState(tk, d, path+".renamed", vote); err != nil {
+			t.Fatal(err)
+		}
+		if err := d.Rename(tk, path+".renamed", path); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := Open(tk, Env{RT: tk.Runtime(), Disk: d}, Config{NodeID: 1, Identity: id}, log, log.Path()); err != nil {
+			t.Fatal(err)
+		}
+		if _, ok := disk.ReadDurable(path); !ok {
+			t.Error("a power loss takes back the vote that was read")
+		}
+	})
+	if err != nil {
+		t.Fatal(err)
 	}
 }
 
