@@ -116,16 +116,22 @@ func (g *guard) sizes(dir string) (sum int64) {
 	return sum
 }
 
-// marked is I15 for the clean-shutdown marker: a process that was not asked to stop and has
-// written to a directory's logs has removed the marker before.
-func (g *guard) marked() {
+// crashing is called right before a crash. It is I15 for the clean-shutdown marker: a process
+// that was not asked to stop and has written to a directory's logs has removed the marker
+// before, and durably: what a power loss would bring back counts. The sizes are those that
+// the process saw: a power loss may also undo how an earlier one cut a log.
+func (g *guard) crashing(power bool) {
 	if g.s.StopAsked() {
 		return
 	}
 	for _, dir := range g.LogDirs {
-		_, marker := g.Files.ReadFile(dir + "/.kafka_cleanshutdown")
+		path := dir + "/.kafka_cleanshutdown"
+		_, marker := g.Files.ReadFile(path)
+		if power && !marker {
+			_, marker = g.s.Disk.ReadDurable(path)
+		}
 		if now := g.sizes(dir); marker && now != g.before[dir] {
-			g.r.Failf("I15", dir, "the logs went from %d to %d bytes under a clean-shutdown marker", g.before[dir], now)
+			g.r.Failf("I15", g.s.where(dir), "the logs went from %d to %d bytes under a clean-shutdown marker", g.before[dir], now)
 		}
 	}
 }

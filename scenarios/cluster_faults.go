@@ -157,8 +157,8 @@ func (c *clusterPlan) wipe(rng *rand.Rand) (fired, effective bool) {
 		return false, false
 	}
 	c.c.ghost.look()
+	s.guard.crashing(false)
 	s.Kill()
-	s.guard.marked()
 	s.Disk.Wipe()
 	s.Disk.SetCapacity(diskBytes)
 	s.Disk.SetReadOnly(false)

@@ -120,7 +120,6 @@ func (g *guard) afterBoot() {
 // crashed is called right after a crash. After a power loss, or where the disk was damaged
 // or forgot, the history learns where each log now ends.
 func (g *guard) crashed(power bool) {
-	g.marked()
 	if g.r.cluster != nil {
 		g.r.cluster.ghost.crashed(g.s, power)
 		return

@@ -71,6 +71,7 @@ func (s *server) end(power bool) {
 	if c := s.r.cluster; c != nil {
 		c.ghost.look()
 	}
+	s.guard.crashing(power)
 	switch {
 	case power:
 		s.PowerLoss()

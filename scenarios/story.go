@@ -84,14 +84,7 @@ func (s *story) crash(power bool) bool {
 	return s.boot()
 }
 
-func (s *story) down(power bool) {
-	if power {
-		s.Broker.PowerLoss()
-	} else {
-		s.Broker.Kill()
-	}
-	s.guard.crashed(power)
-}
+func (s *story) down(power bool) { s.server(s.Broker).end(power) }
 
 // restart stops cleanly and starts again.
 func (s *story) restart() bool { return s.stop() && s.boot() }
