@@ -54,6 +54,7 @@ type crash struct {
 	epoch int64 // broker epoch when it came
 	lost  bool  // it took some of the log
 	wiped bool  // it took all, synced or not
+	leads int32 // the newest epoch that somebody led in when it came
 }
 
 // NewReplicas watches partitions under a state of the metadata.
@@ -146,11 +147,12 @@ func (r *Replicas) Crashed(node int32, lost func(name string) bool) {
 		for i := range p.lossy {
 			if p.lossy[i].node == node {
 				was = true
+				p.lossy[i].leads = p.leads
 				p.lossy[i].epoch, p.lossy[i].lost = epoch, p.lossy[i].lost || lost(p.name)
 			}
 		}
 		if !was {
-			p.lossy = append(p.lossy, crash{node: node, epoch: epoch, lost: lost(p.name)})
+			p.lossy = append(p.lossy, crash{node: node, epoch: epoch, lost: lost(p.name), leads: p.leads})
 		}
 	}
 }
@@ -217,7 +219,8 @@ func (p *replicated) crashed(node int32) bool {
 func (p *replicated) heal(s *State, m *Partition) {
 	p.lossy = slices.DeleteFunc(p.lossy, func(c crash) bool {
 		b := s.Broker(c.node)
-		return !slices.Contains(m.Replicas, c.node) || b != nil && b.Epoch > c.epoch && slices.Contains(m.ISR, c.node) && p.log(c.node).end() >= p.told
+		return !slices.Contains(m.Replicas, c.node) || b != nil && b.Epoch > c.epoch && slices.Contains(m.ISR, c.node) && p.log(c.node).end() >= p.told &&
+			(m.Leader != c.node || p.leads > c.leads)
 	})
 }
 
@@ -305,18 +308,19 @@ func (r *Replicas) Began(node int32, name string, epoch int32, offset int64, unc
 	}
 	p.leads = max(p.leads, epoch)
 	p.extend(m)
-	if offset = min(offset, p.agrees(node)); offset >= p.told {
+	self := p.crashed(node)
+	lawful := self && (len(p.lossy) >= r.State.MinISR(m) || !r.State.ELR())
+	if offset = min(offset, p.agrees(node)); offset >= p.told && !lawful {
 		return loss, false
 	}
-	self := p.crashed(node)
+	offset = min(offset, p.log(node).end())
 	switch {
-	case unclean:
-	case self && (len(p.lossy) >= r.State.MinISR(m) || !r.State.ELR()):
+	case unclean, lawful: // of what a crash took some may have been told to nobody yet
 	default:
 		r.v.Failf("I4", name, "node %d leads in epoch %d from %d on, and %d was told to be committed; min.insync.replicas %d, crashed: %s",
 			node, epoch, offset, p.told, r.State.MinISR(m), p.crashes())
 	}
-	p.told, p.cuts = offset, p.cuts+1
+	p.told, p.cuts = min(p.told, offset), p.cuts+1
 	p.committed = p.committed[:position(p.committed, offset)]
 	for i := range p.logs {
 		p.logs[i].checked = min(p.logs[i].checked, offset)
