@@ -1,18 +1,12 @@
 package scenarios
 
 import (
-	"bytes"
 	"fmt"
 	"slices"
 	"strings"
 	"time"
 
 	"seedlog/checker"
-	"seedlog/checker/history"
-	"seedlog/checker/linear"
-	"seedlog/checker/logfile"
-	"seedlog/checker/store"
-	"seedlog/scenarios/client"
 )
 
 // wholeWithin is how long a healed cluster has to elect leaders and to fill every ISR.
@@ -116,44 +110,16 @@ func (c *clusterRun) equal() []string {
 }
 
 // judge compares the stopped brokers' disks with each other and with the history.
-func (c *clusterRun) judge(final int) (v checker.Verdict) {
+func (c *clusterRun) judge(final int) checker.Verdict {
 	r := c.r
-	h, topics, offsets, seen := r.Rec.Take()
-	v.Merge(seen)
-	expire := r.Config.ProducerIDExpirationMs <= r.World.Now().Sub(0).Milliseconds()+c.jumped()+clocksApart.Milliseconds()
-	parsed := make(map[string][]*store.Partition) // by name, by server
-	starts := make(map[string]int64)
+	j := ClusterJudge{
+		Rec: r.Rec, Dead: r.dead, Interval: r.interval, Segment: r.segment, Reader: final,
+		ProducersExpire: r.Config.ProducerIDExpirationMs <= r.World.Now().Sub(0).Milliseconds()+c.jumped()+clocksApart.Milliseconds(),
+	}
 	for _, s := range r.servers {
-		g := s.guard
-		for _, dir := range g.LogDirs {
-			for name, off := range g.offsets(dir + "/log-start-offset-checkpoint") { //order: the largest of each
-				starts[name] = max(starts[name], off)
-			}
-		}
-		for _, path := range g.Dirs() {
-			p, pv := g.Parse(path)
-			v.Merge(pv)
-			start := g.offsets(parent(path) + "/log-start-offset-checkpoint")[base(path)]
-			v.Merge(p.Check(store.Options{
-				IndexIntervalBytes: r.interval[topicOf(p.Name)], SegmentBytes: r.segment[topicOf(p.Name)], LogStartOffset: start, Closed: true, ProducersExpire: expire,
-			}))
-			parsed[p.Name] = append(parsed[p.Name], p)
-		}
+		j.Nodes = append(j.Nodes, s.guard.Judge)
 	}
-	for i, hp := range h.Partitions {
-		name := client.PartitionName(hp)
-		h.Deleted[i] = r.dead[i]
-		p := c.leaderCopy(name, parsed[name], &v)
-		h.Logs[i] = resolve(p, starts[name])
-		h.Epochs[i] = c.epochs(name)
-	}
-	h.Final, h.FinalClient, h.ProducersExpire = true, final, expire
-	v.Merge(h.Check())
-	v.Merge(linear.CheckTopics(topics))
-	if r.Rec.PowerLosses() == 0 {
-		v.Merge(linear.CheckOffsets(offsets))
-	}
-	return v
+	return j.Verdict()
 }
 
 // jumped is the most that a clock jumped.
@@ -162,46 +128,6 @@ func (c *clusterRun) jumped() (ms int64) {
 		ms = max(ms, s.JumpedMs())
 	}
 	return ms
-}
-
-// leaderCopy takes a copy and compares the others with it, byte for byte (I1).
-func (c *clusterRun) leaderCopy(name string, copies []*store.Partition, v *checker.Verdict) *store.Partition {
-	if len(copies) == 0 {
-		return nil
-	}
-	var first [][]byte
-	for i, p := range copies {
-		var raw [][]byte
-		p.Batches(func(b *logfile.Batch) { raw = append(raw, b.Raw) })
-		if i == 0 {
-			first = raw
-			continue
-		}
-		// Their log starts may differ, not their ends.
-		n := min(len(first), len(raw))
-		if !slices.EqualFunc(first[len(first)-n:], raw[len(raw)-n:], bytes.Equal) || p.LogEndOffset() != copies[0].LogEndOffset() {
-			v.Failf("I1", name, "two replicas differ in the end: they end at %d and %d", copies[0].LogEndOffset(), p.LogEndOffset())
-		}
-	}
-	longest := copies[0]
-	for _, p := range copies {
-		if len(p.Segments) > 0 && (len(longest.Segments) == 0 || p.Segments[0].Base < longest.Segments[0].Base) {
-			longest = p
-		}
-	}
-	return longest
-}
-
-// epochs are where the leader epochs of a partition begin.
-func (c *clusterRun) epochs(name string) []history.EpochStart {
-	for _, logs := range c.ghost.logs {
-		for path, w := range logs { //order: all copies say the same
-			if base(path) == name {
-				return epochStarts(w.entries)
-			}
-		}
-	}
-	return nil
 }
 
 // judgeCatalog is I32 for directories of a cluster: each belongs to a replica that the metadata

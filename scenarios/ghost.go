@@ -1,7 +1,6 @@
 package scenarios
 
 import (
-	"cmp"
 	"encoding/binary"
 	"encoding/json"
 	"fmt"
@@ -378,15 +377,4 @@ func (g *ghost) watch() {
 		w.Sched.At(w.Now().Add(every), again)
 	}
 	w.Sched.At(w.Now().Add(every), again)
-}
-
-// epochStarts are the starts of a log's leader epochs.
-func epochStarts(entries []cluster.Entry) (out []history.EpochStart) {
-	for _, e := range entries {
-		if n := len(out); n == 0 || out[n-1].Epoch != e.Epoch {
-			out = append(out, history.EpochStart{Epoch: e.Epoch, Start: e.Base})
-		}
-	}
-	slices.SortFunc(out, func(a, b history.EpochStart) int { return cmp.Compare(a.Epoch, b.Epoch) })
-	return out
 }

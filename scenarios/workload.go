@@ -18,9 +18,21 @@ type Workload struct {
 	running atomic.Int64
 }
 
+// Surroundings makes those of a client, with the group of its tasks.
+type Surroundings func(timeout time.Duration) (client.Env, *task.Group)
+
 // DrawWorkload draws producers, consumers, group members, administrators and rude clients over the topics.
-// env makes a client's surroundings and its group of tasks.
-func DrawWorkload(rng *rand.Rand, topics []*client.Topic, env func(timeout time.Duration) (client.Env, *task.Group)) *Workload {
+func DrawWorkload(rng *rand.Rand, topics []*client.Topic, env Surroundings) *Workload {
+	return drawWorkload(rng, topics, env, func(*client.Producer) {})
+}
+
+// DrawDurableWorkload is DrawWorkload with producers that wait for every replica in sync, and
+// whose repeats are recognized: nothing that they are told may be lost or doubled.
+func DrawDurableWorkload(rng *rand.Rand, topics []*client.Topic, env Surroundings) *Workload {
+	return drawWorkload(rng, topics, env, func(p *client.Producer) { p.Acks, p.Idempotent = -1, true })
+}
+
+func drawWorkload(rng *rand.Rand, topics []*client.Topic, env Surroundings, also func(*client.Producer)) *Workload {
 	w := &Workload{}
 	// Some clients rest between operations, so that time passes for faults and time-outs.
 	unpaced := env
@@ -44,6 +56,7 @@ func DrawWorkload(rng *rand.Rand, topics []*client.Topic, env func(timeout time.
 		if p.Codec == client.Zstd {
 			p.Version = max(p.Version, 7)
 		}
+		also(p)
 		w.add(group, fmt.Sprintf("producer v%d acks=%d idempotent=%v codec=%d depth=%d", p.Version, p.Acks, p.Idempotent, p.Codec, p.Depth), p.Run)
 	}
 	for range 1 + rng.IntN(3) {
