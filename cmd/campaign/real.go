@@ -1,6 +1,7 @@
 package main
 
 import (
+	"errors"
 	"flag"
 	"fmt"
 	"math/rand/v2"
@@ -15,59 +16,174 @@ import (
 	"seedlog/checker"
 	"seedlog/clock/live"
 	"seedlog/clock/task"
+	"seedlog/cmd/campaign/links"
 	"seedlog/disk"
 	"seedlog/net/tcp"
 	"seedlog/scenarios"
 	"seedlog/scenarios/client"
 )
 
-// realCommand runs the simulator's workload and checkers against a real process on a real
-// disk, with kill -9, SIGSTOP and clean restarts.
+// realFlags are those of campaign real.
+type realFlags struct {
+	seed             uint64
+	duration         time.Duration
+	binary, dir, net string
+	nodes, failover  int
+	verbose          bool
+}
+
+// realCommand runs the simulator's workload and checkers against real processes on a real
+// disk, with kill -9, SIGSTOP and clean restarts, and what cuts and delays a network if there
+// are several.
 func realCommand(args []string) error {
+	var o realFlags
 	f := flag.NewFlagSet("real", flag.ExitOnError)
-	seed := f.Uint64("seed", 1, "seed of workload and faults")
-	duration := f.Duration("duration", time.Minute, "how long faults go on")
-	binary := f.String("binary", "", "the broker; built with -race if not given")
-	dir := f.String("dir", "", "data directory; a temporary one if not given")
+	f.Uint64Var(&o.seed, "seed", 1, "seed of workload and faults")
+	f.DurationVar(&o.duration, "duration", time.Minute, "how long faults go on")
+	f.StringVar(&o.binary, "binary", "", "the broker; built with -race if not given, and without for -failover")
+	f.StringVar(&o.dir, "dir", "", "data directory; a temporary one if not given")
+	f.StringVar(&o.net, "network", "auto", "between nodes: auto, namespaces or relay")
+	f.IntVar(&o.nodes, "nodes", 1, "how many nodes")
+	f.IntVar(&o.failover, "failover", 0, "measure so many failovers of each kind instead")
+	f.BoolVar(&o.verbose, "v", false, "say what is done")
 	_ = f.Parse(args)
 	tmp, err := os.MkdirTemp("", "seedlog-real")
 	if err != nil {
 		return err
 	}
-	defer os.RemoveAll(tmp)
-	if *dir == "" {
-		*dir = filepath.Join(tmp, "data")
+	kept := false
+	defer func() {
+		if !kept {
+			os.RemoveAll(tmp)
+		}
+	}()
+	if o.dir == "" {
+		o.dir = filepath.Join(tmp, "data")
 	}
-	if *binary == "" {
-		*binary = filepath.Join(tmp, "seedlog")
-		if out, err := exec.Command("go", "build", "-race", "-o", *binary, "./cmd/seedlog").CombinedOutput(); err != nil {
+	if o.binary == "" {
+		o.binary = filepath.Join(tmp, "seedlog")
+		build := []string{"build", "-o", o.binary, "./cmd/seedlog"}
+		if o.failover == 0 {
+			build = []string{"build", "-race", "-o", o.binary, "./cmd/seedlog"}
+		}
+		if out, err := exec.Command("go", build...).CombinedOutput(); err != nil {
 			return fmt.Errorf("building the broker: %w\n%s", err, out)
 		}
 	}
+	switch {
+	case o.failover > 0:
+		return measureFailover(o)
+	case o.nodes > 1:
+		kept, err = realCluster(o)
+		return err
+	}
+	return realOne(o, tmp)
+}
+
+// realOne is campaign real of one node.
+func realOne(o realFlags, tmp string) error {
 	r := &realRun{
-		seed: *seed, dir: *dir, rec: client.NewRecorder(), interval: make(map[string]int64),
-		broker: &process{binary: *binary, dir: *dir, log: filepath.Join(tmp, "broker.log")},
+		seed: o.seed, dir: o.dir, rec: client.NewRecorder(), interval: make(map[string]int64),
+		broker: &process{binary: o.binary, dir: o.dir, log: filepath.Join(tmp, "broker.log")},
 		net:    tcp.New(tcp.Config{}), rt: live.New(live.Options{}),
 	}
-	v, err := r.run(*duration)
+	v, err := r.run(o.duration)
 	if err != nil {
 		return err
 	}
-	verdict := "ok"
+	fmt.Printf("real: seed=%d duration=%v ops=%d kills=%d stops=%d pauses=%d verdict=%s\n", o.seed, o.duration, r.rec.Ops(), r.kills, r.stops, r.pauses, verdictText(v))
 	if !v.OK() {
-		verdict = v.Violations[0].Invariant
+		printViolations(v)
+		return fmt.Errorf("the broker's last words:\n%s", r.broker.lastWords())
 	}
-	fmt.Printf("real: seed=%d duration=%v ops=%d kills=%d stops=%d pauses=%d verdict=%s\n", *seed, *duration, r.rec.Ops(), r.kills, r.stops, r.pauses, verdict)
+	return nil
+}
+
+// realCluster is campaign real of several nodes. It reports whether its directory is worth
+// keeping.
+func realCluster(o realFlags) (kept bool, err error) {
+	if !links.Alone() && o.net != "relay" {
+		// Once more, in a network namespace of its own; the binary and the directory are made.
+		args := []string{"real", "-seed", fmt.Sprint(o.seed), "-duration", o.duration.String(), "-binary", o.binary, "-dir", o.dir, "-network", o.net,
+			"-nodes", fmt.Sprint(o.nodes), fmt.Sprintf("-v=%v", o.verbose)}
+		started, err := links.Again(args)
+		if started || o.net == "namespaces" {
+			if err != nil && started {
+				return true, errors.New("it did not pass: see above")
+			}
+			return false, err
+		}
+		fmt.Printf("real: no network namespace: %v\n", err)
+	}
+	r := newClusterRun(o.seed, o.duration, o.verbose)
+	network, err := r.between(o)
+	if err != nil {
+		return false, err
+	}
+	defer network.Close()
+	defer r.killAll()
+	if err := r.start(o.binary, o.dir, network, o.nodes); err != nil {
+		return true, err
+	}
+	v, err := r.run(o.duration)
+	if err == nil && v.OK() {
+		fmt.Printf("real: seed=%d nodes=%d duration=%v ops=%d %v verdict=ok\n", o.seed, o.nodes, o.duration, r.rec.Ops(), r.faults)
+		return false, nil
+	}
+	r.report(o, v, err)
+	return true, errors.New("the run did not pass")
+}
+
+// between makes the network, and says which it is.
+func (r *clusterRun) between(o realFlags) (network links.Network, err error) {
+	r.rules = links.NewRules(o.nodes, stream(o.seed, "loss"))
+	if links.Alone() {
+		if err := links.Loopback(); err != nil {
+			return nil, err
+		}
+		if network, err = links.NewNamespaces(r.rules, o.nodes); err == nil || o.net == "namespaces" {
+			if err == nil {
+				fmt.Printf("real: network: %v\n", network)
+			}
+			return network, err
+		}
+		fmt.Printf("real: no network namespaces: %v\n", err)
+	}
+	if network, err = links.NewRelays(r.rules, o.nodes); err == nil {
+		fmt.Printf("real: network: %v\n", network)
+	}
+	return network, err
+}
+
+// report says what was found, what was done before, and where everything is.
+func (r *clusterRun) report(o realFlags, v checker.Verdict, err error) {
+	fmt.Println("what was done last:")
+	for _, line := range r.story[max(0, len(r.story)-60):] {
+		fmt.Println("  " + line)
+	}
+	fmt.Printf("real: seed=%d nodes=%d duration=%v ops=%d %v verdict=%s\n", o.seed, o.nodes, o.duration, r.rec.Ops(), r.faults, verdictText(v))
+	printViolations(v)
+	if err != nil {
+		fmt.Printf("  %v\n", err)
+	}
+	fmt.Printf("the nodes' directories and logs are kept in %s\n", o.dir)
+}
+
+func verdictText(v checker.Verdict) string {
+	if !v.OK() {
+		return v.Violations[0].Invariant
+	}
+	return "ok"
+}
+
+func printViolations(v checker.Verdict) {
 	for i, x := range v.Violations {
 		if i == 20 {
+			fmt.Printf("  and %d more\n", len(v.Violations)-i)
 			break
 		}
 		fmt.Printf("  %v\n", x)
 	}
-	if !v.OK() {
-		return fmt.Errorf("the broker's last words:\n%s", r.broker.lastWords())
-	}
-	return nil
 }
 
 type realRun struct {
@@ -84,26 +200,18 @@ type realRun struct {
 	kills, stops, pauses int
 }
 
-func (r *realRun) stream(name string) *rand.Rand {
-	h := r.seed
-	for _, b := range []byte(name) {
-		h = h*1099511628211 + uint64(b)
-	}
-	return rand.New(rand.NewPCG(r.seed, h))
-}
-
 func (r *realRun) env(timeout time.Duration) (client.Env, *task.Group) {
 	r.clients++
 	name := fmt.Sprintf("client%d", r.clients)
 	return client.Env{
-		Net: r.net, Addr: r.broker.addr, Rand: r.stream(name), Rec: r.rec, ID: r.clients, Name: name,
+		Net: r.net, Addr: r.broker.addr, Rand: stream(r.seed, name), Rec: r.rec, ID: r.clients, Name: name,
 		RequestTimeout: max(timeout, 2*time.Second), Pace: 4 * time.Millisecond,
 		GiveUp: func(int) bool { return false }, Enough: r.stopped.Load,
 	}, task.NewGroup(r.rt, name)
 }
 
 func (r *realRun) run(duration time.Duration) (v checker.Verdict, err error) {
-	rng := r.stream("real")
+	rng := stream(r.seed, "real")
 	if err := r.broker.start(); err != nil {
 		return v, err
 	}

@@ -174,6 +174,40 @@ func (n *relays) Close() {
 	}
 }
 
+type loopback struct {
+	*thread
+	listen [][2]string
+}
+
+// NewLoopback lets nodes listen on the loopback interface, with nothing in between.
+func NewLoopback(nodes int) (Network, error) {
+	n := &loopback{thread: newThread()}
+	for range nodes {
+		broker, err := freeAddr()
+		if err != nil {
+			return nil, err
+		}
+		controller, err := freeAddr()
+		if err != nil {
+			return nil, err
+		}
+		n.listen = append(n.listen, [2]string{broker, controller})
+	}
+	return n, nil
+}
+
+func (n *loopback) String() string { return "the loopback interface" }
+
+func (n *loopback) Listen(node int) (broker, controller string) {
+	return n.listen[node-1][0], n.listen[node-1][1]
+}
+
+func (n *loopback) Advertised(node int) (broker, controller string) { return n.Listen(node) }
+
+func (n *loopback) Start(_ int, cmd *exec.Cmd) error { return n.start(cmd) }
+
+func (n *loopback) Close() { n.thread.Close() }
+
 // alone is set in the environment of a process that [Again] started.
 const alone = "SEEDLOG_CAMPAIGN_ALONE"
 
