@@ -154,7 +154,8 @@ func (c *Churner) create(t *task.T, conn *Conn, op *linear.TopicOp) bool {
 	case 0:
 		op.Unknown, op.OK, op.ID = false, true, r.TopicID
 	case kerr.TopicAlreadyExists.Code:
-		op.Unknown, op.Exists = false, true
+		// A broker that lost the controller's answer asks again: the topic may be this one.
+		op.Unknown, op.Exists = c.Routes != nil, true
 	}
 	return true
 }
@@ -179,7 +180,7 @@ func (c *Churner) delete(t *task.T, conn *Conn, op *linear.TopicOp) bool {
 	case 0:
 		op.Unknown, op.OK = false, true
 	case kerr.UnknownTopicOrPartition.Code:
-		op.Unknown = false
+		op.Unknown = c.Routes != nil
 	}
 	return true
 }
