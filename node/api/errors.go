@@ -50,6 +50,7 @@ var codes = []struct {
 
 	{control.ErrNotController, kerr.NotController.Code},
 	{control.ErrTimeout, kerr.RequestTimedOut.Code},
+	{control.ErrUnsettled, kerr.RequestTimedOut.Code},
 	{control.ErrStopping, kerr.NotController.Code},
 	{errStopping, kerr.NotLeaderForPartition.Code},
 }

@@ -28,11 +28,13 @@ import (
 
 // Errors of Propose. What is wrong with a request is in its response, not here.
 var (
-	// ErrNotController: this node does not lead the quorum, or stopped leading it before
-	// the change was committed. Whether it will be is unknown then.
+	// ErrNotController: this node does not lead the quorum. Nothing was changed.
 	ErrNotController = errors.New("not the controller")
 	// ErrTimeout: the deadline passed first. The change may still be committed.
 	ErrTimeout = errors.New("timed out waiting for the controller")
+	// ErrUnsettled: this node stopped leading before the change was committed. The next
+	// leader may have it and commit it, or not.
+	ErrUnsettled = errors.New("the leadership ended before the change was committed")
 	// ErrStopping: the node stops.
 	ErrStopping = errors.New("controller stops")
 )
@@ -106,7 +108,11 @@ func (h *Host) Propose(t *task.T, req kmsg.Request, until clock.Instant) (resp k
 	if c.err != nil {
 		return nil, -1, c.err
 	}
-	if err := h.q.WaitCommitted(t, c.epoch, c.offset, until); err != nil {
+	err = h.q.WaitCommitted(t, c.epoch, c.offset, until)
+	if errors.Is(err, quorum.ErrNotLeader) {
+		return nil, -1, ErrUnsettled
+	}
+	if err != nil {
 		return nil, -1, translate(err)
 	}
 	return c.resp, c.offset, nil

@@ -9,6 +9,7 @@ import (
 
 	"seedlog/clock"
 	"seedlog/clock/task"
+	"seedlog/net"
 )
 
 // Peer talks to one node at a time: *peer.Client. Close is for good and wakes who is in Do.
@@ -46,8 +47,9 @@ type RouterEnv struct {
 //	        \-> another does --> a line (one connection) --> its controller listener
 //	        \-> nobody, or it is not the one --> a short pause, and again until the deadline
 //
-// A request whose answer was lost is sent again, as Kafka's brokers do: what was asked twice
-// is answered as what is there already.
+// A request whose answer was lost is sent again, as Kafka's brokers do. What was asked twice
+// may be refused because it is done already; then the outcome is unknown (doubt), for it may
+// have been this request that did it.
 type Router struct {
 	env   RouterEnv
 	name  string
@@ -84,7 +86,7 @@ func NewRouter(env RouterEnv, name string) *Router {
 }
 
 // Propose is Host.Propose of the active controller. It tries until the deadline (ErrTimeout)
-// or until the node stops (ErrStopping). offset is -1 if another node decided.
+// or until the node stops (ErrStopping): it never returns ErrUnsettled. offset is -1 if another node decided.
 func (r *Router) Propose(t *task.T, req kmsg.Request, until clock.Instant) (resp kmsg.Response, offset int64, err error) {
 	offset = -1
 	resp, err = r.Forward(t, req, until, func() (resp kmsg.Response, err error) {
@@ -100,7 +102,7 @@ func (r *Router) Propose(t *task.T, req kmsg.Request, until clock.Instant) (resp
 // Forward has req answered by the node that leads the quorum: by local if that is this one,
 // where ErrNotController means that it is not (yet, or any more).
 func (r *Router) Forward(t *task.T, req kmsg.Request, until clock.Instant, local func() (kmsg.Response, error)) (kmsg.Response, error) {
-	epoch := int32(-1)
+	epoch, twice := int32(-1), false
 	for pause := retryMin; ; pause = min(2*pause, retryMax) {
 		seen := r.retry().Generation()
 		if now := r.env.Leader().Epoch; now != epoch {
@@ -108,8 +110,13 @@ func (r *Router) Forward(t *task.T, req kmsg.Request, until clock.Instant, local
 		}
 		resp, err := r.attempt(t, req, until, local)
 		switch {
+		case err == nil && twice:
+			doubt(resp)
+			return resp, nil
 		case err == nil, errors.Is(err, ErrTimeout), errors.Is(err, ErrStopping):
 			return resp, err
+		case errors.Is(err, ErrUnsettled):
+			twice = true
 		case !errors.Is(err, errTryAgain) && !errors.Is(err, ErrNotController):
 			return nil, err
 		}
@@ -119,7 +126,7 @@ func (r *Router) Forward(t *task.T, req kmsg.Request, until clock.Instant, local
 	}
 }
 
-// errTryAgain: the attempt failed for a reason that may pass.
+// errTryAgain: the attempt changed nothing, for a reason that may pass.
 var errTryAgain = errors.New("controller cannot be reached")
 
 func (r *Router) attempt(t *task.T, req kmsg.Request, until clock.Instant, local func() (kmsg.Response, error)) (kmsg.Response, error) {
@@ -146,8 +153,12 @@ func (r *Router) attempt(t *task.T, req kmsg.Request, until clock.Instant, local
 		return nil, ErrStopping
 	case err != nil && t.Now() >= until:
 		return nil, fmt.Errorf("%w: %w", ErrTimeout, err)
-	case err != nil || refused(resp):
+	case errors.Is(err, net.ErrRefused), err == nil && refused(resp):
 		return nil, errTryAgain
+	case err != nil:
+		return nil, fmt.Errorf("%w: %w", ErrUnsettled, err)
+	case unsettled(resp):
+		return nil, ErrUnsettled
 	}
 	return resp, nil
 }

@@ -11,6 +11,7 @@ import (
 
 	"seedlog/clock"
 	"seedlog/clock/task"
+	"seedlog/net"
 	"seedlog/node/control"
 	"seedlog/sim/sched"
 )
@@ -83,7 +84,7 @@ func TestARequestFindsTheControllerWhileItMoves(t *testing.T) {
 	c.answer = func(tk *task.T, addr string, _ clock.Instant) (int16, error) {
 		switch {
 		case addr == "one" && len(c.calls) == 1:
-			return 0, errors.New("refused")
+			return 0, fmt.Errorf("dial: %w", net.ErrRefused)
 		case addr == "one":
 			c.leader = control.Leader{ID: 2, Epoch: 6, Addr: "two"}
 			return kerr.NotController.Code, nil
@@ -102,6 +103,33 @@ func TestARequestFindsTheControllerWhileItMoves(t *testing.T) {
 	})
 	if got := fmt.Sprint(c.calls); got != "[one one two]" {
 		t.Errorf("asked %v", got)
+	}
+}
+
+// The answer to a request is lost, or the controller stops leading while the change is on its
+// way. Whoever is asked next refuses, for it is done: maybe by this very request, and the
+// client must not hear that it did nothing.
+func TestARefusalAfterALostAnswerIsInDoubt(t *testing.T) {
+	for name, first := range map[string]func() (int16, error){
+		"lost answer":     func() (int16, error) { return 0, errors.New("connection reset") },
+		"lost leadership": func() (int16, error) { return kerr.RequestTimedOut.Code, nil },
+	} {
+		c := &controllers{leader: control.Leader{ID: 1, Epoch: 5, Addr: "one"}}
+		c.answer = func(*task.T, string, clock.Instant) (int16, error) {
+			switch len(c.calls) {
+			case 1:
+				return first()
+			case 2:
+				return kerr.NotController.Code, nil
+			}
+			return kerr.BrokerIDNotRegistered.Code, nil
+		}
+		c.route(t, 1, func(tk *task.T, r *control.Router) {
+			resp, _, err := r.Propose(tk, unregister(), tk.Now().Add(10*time.Second))
+			if err != nil || resp.(*kmsg.UnregisterBrokerResponse).ErrorCode != kerr.RequestTimedOut.Code {
+				t.Errorf("%s: %v %v", name, resp, err)
+			}
+		})
 	}
 }
 
