@@ -43,6 +43,7 @@ type target struct {
 	index   int32
 	log     int
 	next    int32 // sequence
+	batches int   // made so far
 	queue   []*outgoing
 	bounced bool // something came back: nothing new goes out until all in flight is answered
 	lane    *lane
@@ -60,6 +61,7 @@ type outgoing struct {
 	sends []int
 	inAir bool
 	boots int // of the broker before it was first sent
+	nth   int // of the batches to its partition
 }
 
 // Run produces until the budget is spent and every outcome is known, or the task stops.
@@ -200,7 +202,7 @@ func (p *Producer) nextRequest(t *task.T, l *lane) []*outgoing {
 		if p.Routes != nil && p.Idempotent && !to.known && len(to.queue) > 0 {
 			break
 		}
-		if to.bounced || len(to.queue) >= 5 || holds(request, to) || p.GiveUp != nil && p.GiveUp(to.log) {
+		if to.bounced || to.full() || holds(request, to) || p.GiveUp != nil && p.GiveUp(to.log) {
 			break
 		}
 		request = append(request, p.newBatch(t, to))
@@ -252,6 +254,8 @@ func (p *Producer) newBatch(t *task.T, to *target) *outgoing {
 	}
 	o.bytes = Encode(spec, records)
 	to.next = logfile.Add(to.next, o.n)
+	to.batches++
+	o.nth = to.batches
 	to.queue = append(to.queue, o)
 	return o
 }
@@ -377,6 +381,11 @@ func (p *Producer) outcome(t *task.T, l *lane, o *outgoing, code int16, base int
 		p.pause(t)
 	}
 }
+
+// full reports that the oldest open batch and those after it are the five that a broker
+// remembers: one more, and a repeat of the oldest could not be answered. Later ones that were
+// acknowledged meanwhile count too.
+func (to *target) full() bool { return len(to.queue) > 0 && to.batches-to.queue[0].nth >= 4 }
 
 func (o *outgoing) sequence() int32 { return int32(binary.BigEndian.Uint32(o.bytes[53:])) }
 
