@@ -93,7 +93,7 @@ func (g *guard) afterLoad(dir string) {
 			g.r.verdict.Merge(rec.CheckUntouched(after))
 		} else if !g.s.offline {
 			g.r.verdict.Merge(rec.CheckTail(after))
-			g.r.verdict.Merge(rec.CheckRecovered(after))
+			g.r.verdict.Merge(rec.CheckRecovered(after, g.s.offline))
 		}
 		delete(g.expected, path)
 	}
@@ -112,7 +112,7 @@ func (g *guard) afterBoot() {
 	for _, path := range g.Dirs() {
 		lost := slices.ContainsFunc(forgot, func(file string) bool { return parent(file) == path })
 		if rec, ok := g.expected[path]; ok && !lost {
-			g.r.verdict.Merge(rec.CheckRecovered(g.ParseLogs(path)))
+			g.r.verdict.Merge(rec.CheckRecovered(g.ParseLogs(path), g.s.offline))
 		}
 	}
 }
