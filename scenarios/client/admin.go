@@ -154,8 +154,7 @@ func (c *Churner) create(t *task.T, conn *Conn, op *linear.TopicOp) bool {
 	case 0:
 		op.Unknown, op.OK, op.ID = false, true, r.TopicID
 	case kerr.TopicAlreadyExists.Code:
-		// A broker that lost the controller's answer asks again: the topic may be this one.
-		op.Unknown, op.Exists = c.Routes != nil, true
+		op.Unknown, op.Exists = false, true // where that may be our own doing, we are told nothing
 	}
 	return true
 }
@@ -180,7 +179,7 @@ func (c *Churner) delete(t *task.T, conn *Conn, op *linear.TopicOp) bool {
 	case 0:
 		op.Unknown, op.OK = false, true
 	case kerr.UnknownTopicOrPartition.Code:
-		op.Unknown = c.Routes != nil
+		op.Unknown = false
 	}
 	return true
 }
