@@ -1,6 +1,7 @@
 package scenarios
 
 import (
+	"encoding/base64"
 	"fmt"
 	"math/rand/v2"
 	"slices"
@@ -8,6 +9,7 @@ import (
 	"strings"
 	"time"
 
+	"seedlog/checker/cluster"
 	"seedlog/node/config"
 	"seedlog/node/meta"
 	"seedlog/node/quorum"
@@ -59,7 +61,7 @@ func (r *Run) startCluster(sh shape) bool {
 	c := &clusterRun{r: r, dynamic: sh.dynamic, elr: sh.elr, strict: sh.strict}
 	r.cluster = c
 	var static []string
-	var voters []int32
+	var voters []cluster.Voter
 	for i := range sh.nodes {
 		cp := sched.ClockParams{}
 		if sh.skew != nil {
@@ -72,7 +74,11 @@ func (r *Run) startCluster(sh shape) bool {
 		}
 		if s.voter = i < sh.voters; s.voter {
 			static = append(static, fmt.Sprintf("%d@%s:9093", s.id, s.Name))
-			voters = append(voters, s.id)
+			v := cluster.Voter{ID: s.id}
+			if c.dynamic {
+				v.Directory = directoryID(s.id)
+			}
+			voters = append(voters, v)
 		}
 	}
 	r.Broker, r.guard = r.servers[0].Machine, r.servers[0].guard
@@ -87,7 +93,7 @@ func (r *Run) startCluster(sh shape) bool {
 		if c.dynamic {
 			var boot []string
 			for _, v := range voters {
-				boot = append(boot, r.servers[v-1].Name+":9093")
+				boot = append(boot, r.servers[v.ID-1].Name+":9093")
 			}
 			s.props["controller.quorum.bootstrap.servers"] = strings.Join(boot, ",")
 		} else {
@@ -153,6 +159,18 @@ func (c *clusterRun) formatSpec(s *server) (quorum.FormatSpec, error) {
 func directoryID(id int32) (out meta.UUID) {
 	out[6], out[8], out[14], out[15] = 0x40, 0x80, byte(id), 0xd1
 	return out
+}
+
+// directory is the id that one of the machine's log directories has now.
+func (s *server) directory(dir string) (id cluster.ID, ok bool) {
+	b, _ := s.Disk.ReadFile(dir + "/meta.properties")
+	for line := range strings.Lines(string(b)) {
+		if text, found := strings.CutPrefix(strings.TrimSpace(line), "directory.id="); found {
+			n, err := base64.RawURLEncoding.Decode(id[:], []byte(text))
+			return id, err == nil && n == len(id)
+		}
+	}
+	return id, false
 }
 
 // clusterSwarm draws a cluster and everything else from the seed.

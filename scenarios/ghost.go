@@ -54,7 +54,7 @@ type file struct {
 	end   int64 // bytes that are whole batches
 }
 
-func newGhost(r *Run, voters []int32) *ghost {
+func newGhost(r *Run, voters []cluster.Voter) *ghost {
 	g := &ghost{r: r, cuts: make(map[int]cut)}
 	g.quorum = cluster.NewQuorum(len(r.servers), voters, &g.verdict)
 	g.replicas = cluster.NewReplicas(g.quorum.State, &g.verdict)
@@ -185,6 +185,9 @@ func (g *ghost) metadata(s *server, seen map[string]*watched, path string) {
 	}
 	w.looked = 1
 	kept, _ := w.read(s, path)
+	if id, ok := s.directory(parent(path)); ok {
+		g.quorum.Directory(s.id, id)
+	}
 	g.quorum.See(s.id, w.start(), w.batches, kept, w.durable(s, path))
 	g.vote(s, path)
 }

@@ -21,29 +21,24 @@ type Quorum struct {
 	from      int64               // where committed begins: the end of a snapshot, or 0
 	named     map[[2]int64]uint32 // the CRC of each (offset, epoch) ever seen
 	leaders   map[int32]int32     // by epoch
-	votes     map[[2]int32]int32  // by voter and epoch
-	voters    []int32
+	votes     map[voteKey]int32
+	voters    []Voter
 }
 
 type metadataLog struct {
-	batches []logfile.Batch
-	start   int64 // of the first segment
-	durable int64
+	directory ID
+	batches   []logfile.Batch
+	start     int64 // of the first segment
+	durable   int64
 	// checked is how far it was compared with the committed log.
 	checked int64
 }
 
 // NewQuorum watches n machines, whose node ids are 1 to n.
-func NewQuorum(n int, voters []int32, v *checker.Verdict) *Quorum {
+func NewQuorum(n int, voters []Voter, v *checker.Verdict) *Quorum {
 	return &Quorum{State: NewState(v), v: v, logs: make([]metadataLog, n), named: make(map[[2]int64]uint32),
-		leaders: make(map[int32]int32), votes: make(map[[2]int32]int32), voters: voters}
+		leaders: make(map[int32]int32), votes: make(map[voteKey]int32), voters: voters}
 }
-
-// SetVoters changes who has a vote.
-func (q *Quorum) SetVoters(ids []int32) { q.voters = slices.Clone(ids) }
-
-// Voters are the ids of those who have a vote.
-func (q *Quorum) Voters() []int32 { return q.voters }
 
 // Committed is where the committed log ends.
 func (q *Quorum) Committed() int64 { return max(q.from, ends(q.committed)) }
@@ -53,12 +48,15 @@ func (q *Quorum) Committed() int64 { return max(q.from, ends(q.committed)) }
 func (q *Quorum) Behind() (id int32, behind bool) {
 	first := int64(noOffset)
 	for _, v := range q.voters {
-		l := &q.logs[v-1]
+		if !q.Live(v) {
+			continue
+		}
+		l := &q.logs[v.ID-1]
 		if l.start <= q.Committed() {
 			return 0, false
 		}
 		if l.start < first {
-			first, id = l.start, v
+			first, id = l.start, v.ID
 		}
 	}
 	return id, id > 0
@@ -88,18 +86,6 @@ func ends(batches []logfile.Batch) int64 {
 
 // Forget takes a machine's log away: its disk is a new one.
 func (q *Quorum) Forget(id int32) { q.logs[id-1] = metadataLog{} }
-
-// Vote is I9 for voters: a machine's durable vote of an epoch never changes.
-func (q *Quorum) Vote(id, epoch, voted int32) {
-	if voted < 0 {
-		return
-	}
-	key := [2]int32{id, epoch}
-	if before, ok := q.votes[key]; ok && before != voted {
-		q.v.Failf("I9", fmt.Sprintf("node %d", id), "voted for %d and for %d in epoch %d", before, voted, epoch)
-	}
-	q.votes[key] = voted
-}
 
 // See takes a machine's metadata log as it is now, whose first segment begins at start:
 // batches[:kept] are those of the last time. durable is the offset up to which a power loss
@@ -156,14 +142,18 @@ func (q *Quorum) Advance() {
 	}
 	var of []*metadataLog
 	var durable []int64
-	for _, id := range q.voters {
-		l := &q.logs[id-1]
+	voters := q.inForce(newest)
+	for _, v := range voters {
+		if !q.Live(v) {
+			continue
+		}
+		l := &q.logs[v.ID-1]
 		if end, epoch := l.durableEnd(); epoch == newest && newest >= 0 {
 			of = append(of, l)
 			durable = append(durable, end)
 		}
 	}
-	need := len(q.voters)/2 + 1
+	need := len(voters)/2 + 1
 	if len(of) >= need {
 		slices.SortFunc(durable, func(a, b int64) int { return cmp.Compare(b, a) })
 		q.commit(of, durable[need-1])
@@ -214,7 +204,9 @@ func (q *Quorum) apply(b *logfile.Batch) {
 		return
 	}
 	if b.IsControl() {
-		q.control(records)
+		if v := votersIn(records); v != nil {
+			q.voters = v
+		}
 		return
 	}
 	values := make([][]byte, len(records))
@@ -222,34 +214,6 @@ func (q *Quorum) apply(b *logfile.Batch) {
 		values[i] = records[i].Value
 	}
 	q.State.apply(values, b.Base)
-}
-
-// control takes changes of the set of voters.
-func (q *Quorum) control(records []logfile.Record) {
-	for _, rec := range records {
-		if len(rec.Key) < 4 || binary.BigEndian.Uint16(rec.Key[2:]) != 6 {
-			continue
-		}
-		r := &reader{b: rec.Value}
-		r.int16()
-		var ids []int32
-		r.skipArray(func() {
-			ids = append(ids, r.int32())
-			r.uuid()
-			r.skipArray(func() {
-				r.string()
-				r.string()
-				r.take(2)
-				r.tags(nil)
-			})
-			r.take(4) // the range of kraft.version
-			r.tags(nil)
-			r.tags(nil)
-		})
-		if !r.bad && len(ids) > 0 {
-			q.voters = ids
-		}
-	}
 }
 
 // compare is I31 for logs: below the committed end there is one, on every machine that has

@@ -9,7 +9,7 @@ import (
 
 type logs = []logfile.Batch
 
-func three(v *checker.Verdict) *Quorum { return NewQuorum(3, []int32{1, 2, 3}, v) }
+func three(v *checker.Verdict) *Quorum { return NewQuorum(3, []Voter{{ID: 1}, {ID: 2}, {ID: 3}}, v) }
 
 func TestAMajorityOfTheNewestEpochCommits(t *testing.T) {
 	var v checker.Verdict
@@ -52,6 +52,7 @@ func TestQuorumFindsBrokenLogs(t *testing.T) {
 			q.See(1, 0, logs{leads(0, 1, 1), a, leads(3, 2, 1)}, 2, 3)
 		}, "I9"},
 		{"two votes in an epoch", func(q *Quorum) { q.Vote(1, 3, 2); q.Vote(1, 3, -1); q.Vote(1, 3, 1) }, "I9"},
+		{"two votes of two directories", func(q *Quorum) { q.Vote(1, 3, 2); q.Directory(1, ID{1}); q.Vote(1, 3, 1) }, ""},
 		{"one vote, twice", func(q *Quorum) { q.Vote(1, 3, 2); q.Vote(1, 3, 2); q.Vote(1, 4, 1) }, ""},
 		{"another log below the committed end", func(q *Quorum) {
 			q.See(1, 0, logs{leads(0, 1, 1), a, leads(2, 3, 1)}, 2, 3)
@@ -115,6 +116,49 @@ func TestAnUncommittedChangeIsPending(t *testing.T) {
 	q.Advance()
 	if pending := q.Unsettled(); !pending(topicID(9), 0) || pending(topicID(8), 0) {
 		t.Error("the change of t-0 is not pending, or another is")
+	}
+	found(t, &v, "")
+}
+
+// votersRec is a control record that names the voters.
+func votersRec(base int64, epoch int32, voters ...Voter) logfile.Batch {
+	w := new(writer).i16(0).uvarint(uint64(len(voters) + 1))
+	for _, v := range voters {
+		w.i32(v.ID).id(v.Directory).uvarint(1).i16(0).i16(1).uvarint(0).uvarint(0)
+	}
+	return batch(base, epoch, 6, w.uvarint(0).b)
+}
+
+func TestVotersCommitFromTheRecordThatNamesThem(t *testing.T) {
+	var v checker.Verdict
+	dirs := []ID{{1}, {2}, {3}}
+	q := NewQuorum(3, []Voter{{1, dirs[0]}, {2, dirs[1]}, {3, dirs[2]}}, &v)
+	for i, d := range dirs {
+		q.Directory(int32(i+1), d)
+	}
+	// Node 3 leaves; without it both others are needed, for the record itself as well.
+	without := votersRec(1, 1, Voter{1, dirs[0]}, Voter{2, dirs[1]})
+	q.See(1, 0, logs{leads(0, 1, 1), without}, 0, 2)
+	q.See(2, 0, logs{leads(0, 1, 1)}, 0, 1)
+	q.See(3, 0, logs{leads(0, 1, 1), without}, 0, 2)
+	q.Advance()
+	if q.Committed() != 1 || len(q.Voters()) != 3 {
+		t.Fatalf("committed %d, voters %v", q.Committed(), q.Voters())
+	}
+	q.See(2, 0, logs{leads(0, 1, 1), without}, 1, 2)
+	q.Advance()
+	if q.Committed() != 2 || len(q.Voters()) != 2 || q.Votes(3) || !q.Votes(1) {
+		t.Fatalf("committed %d, voters %v", q.Committed(), q.Voters())
+	}
+	// A voter whose directory is gone counts among the voters, and not among the copies.
+	q.Forget(2)
+	q.Directory(2, ID{9})
+	next := batch(2, 1, -1, featureRec("f", 1))
+	q.See(1, 0, logs{leads(0, 1, 1), without, next}, 2, 3)
+	q.See(2, 0, logs{leads(0, 1, 1), without, next}, 0, 3)
+	q.Advance()
+	if q.Committed() != 2 || q.Votes(2) {
+		t.Errorf("committed %d by a directory that has no vote", q.Committed())
 	}
 	found(t, &v, "")
 }
