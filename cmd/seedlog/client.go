@@ -36,9 +36,10 @@ func (f *clientFlags) json() (bool, error) {
 	return false, usagef("--format is %q: use text or json", f.format)
 }
 
-// client opens a client; the caller closes it.
+// client opens a client; the caller closes it. A connection that ends at once is a node that
+// ended, and no login that is missing: there is none.
 func (f *clientFlags) client(opts ...kgo.Opt) (*kgo.Client, error) {
-	return kgo.NewClient(append([]kgo.Opt{kgo.SeedBrokers(f.brokers...), kgo.ClientID("seedlog")}, opts...)...)
+	return kgo.NewClient(append([]kgo.Opt{kgo.SeedBrokers(f.brokers...), kgo.ClientID("seedlog"), kgo.AlwaysRetryEOF()}, opts...)...)
 }
 
 // admin opens an administrative client and runs fn with it.

@@ -15,8 +15,8 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
-	"github.com/twmb/franz-go/pkg/kadm"
 	"github.com/twmb/franz-go/pkg/kgo"
+	"github.com/twmb/franz-go/pkg/kmsg"
 )
 
 // devFlags describe a cluster on this machine.
@@ -237,7 +237,8 @@ func (n *devNode) once(ctx context.Context, said *lines) error {
 	return <-ended
 }
 
-// announce waits until every broker serves and prints where the cluster is.
+// announce waits until every broker serves and knows of all others, and prints where the
+// cluster is.
 func (f *devFlags) announce(ctx context.Context, c *cobra.Command, nodes []*devNode) error {
 	var brokers []string
 	for _, n := range nodes {
@@ -249,8 +250,7 @@ func (f *devFlags) announce(ctx context.Context, c *cobra.Command, nodes []*devN
 	}
 	defer cl.Close()
 	for ctx.Err() == nil {
-		m, err := kadm.NewClient(cl).BrokerMetadata(ctx)
-		if err == nil && len(m.Brokers) == len(nodes) {
+		if allKnow(ctx, cl, len(nodes)) {
 			_, err = fmt.Fprintf(c.OutOrStdout(), "bootstrap.servers=%s\n", strings.Join(brokers, ","))
 			return err
 		}
@@ -260,6 +260,20 @@ func (f *devFlags) announce(ctx context.Context, c *cobra.Command, nodes []*devN
 		}
 	}
 	return ctx.Err()
+}
+
+// allKnow reports whether each of the client's brokers names n brokers that are alive.
+func allKnow(ctx context.Context, cl *kgo.Client, n int) bool {
+	for _, b := range cl.SeedBrokers() {
+		// Asked directly: the client's own cache would go on with the first answer.
+		req := kmsg.NewPtrMetadataRequest()
+		req.Topics = []kmsg.MetadataRequestTopic{}
+		resp, err := b.Request(ctx, req)
+		if err != nil || len(resp.(*kmsg.MetadataResponse).Brokers) != n {
+			return false
+		}
+	}
+	return true
 }
 
 // lines writes whole lines from several goroutines.

@@ -71,7 +71,8 @@ func readHealth(ctx context.Context, cl *kgo.Client) (*health, error) {
 	if err != nil {
 		return nil, err
 	}
-	h := &health{NoController: s.Controller < 0}
+	none, nobody := []string{}, []int32{} // empty lists in JSON, not null
+	h := &health{NoController: s.Controller < 0, FencedBrokers: nobody, Offline: none, UnderMinISR: none, UnderReplicated: none, AtMinISR: none, SilentVoters: nobody}
 	for _, b := range s.Brokers {
 		if b.Fenced {
 			h.FencedBrokers = append(h.FencedBrokers, b.ID)
@@ -87,7 +88,7 @@ func readHealth(ctx context.Context, cl *kgo.Client) (*health, error) {
 		}
 	}
 	if s.quorum != nil {
-		h.SilentVoters = s.quorum.silent(voterSilentMaxMs)
+		h.SilentVoters = append(h.SilentVoters, s.quorum.silent(voterSilentMaxMs)...)
 	}
 	h.Healthy = !h.NoController && len(h.FencedBrokers)+len(h.Offline)+len(h.UnderMinISR)+len(h.UnderReplicated)+len(h.SilentVoters) == 0
 	return h, nil

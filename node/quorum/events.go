@@ -54,14 +54,12 @@ func (e SnapshotWritten) Fields(f *event.Fields) {
 	f.Err(e.Err)
 }
 
-// Failed: this node can take no further part in the quorum.
+// Failed: this node can take no further part in the quorum. The node ends with the same error
+// as its last words, so this is no error of its own in the log.
 type Failed struct{ Err error }
 
 // Name implements event.Event.
 func (Failed) Name() string { return "quorum-failed" }
-
-// Level implements event.Leveled.
-func (Failed) Level() event.Level { return event.Error }
 
 // Fields implements event.Event.
 func (e Failed) Fields(f *event.Fields) { f.Err(e.Err) }

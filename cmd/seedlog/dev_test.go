@@ -1,0 +1,347 @@
+package main
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+)
+
+// devCluster is a `seedlog dev` in a process of its own: this binary.
+type devCluster struct {
+	t       *testing.T
+	dir     string
+	port    int
+	brokers []string
+	cmd     *exec.Cmd
+	said    syncedText // what it says on standard error
+}
+
+// syncedText takes text from one goroutine and gives it to others.
+type syncedText struct {
+	mu   sync.Mutex
+	text strings.Builder
+}
+
+func (s *syncedText) Write(b []byte) (int, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.text.Write(b)
+}
+
+func (s *syncedText) String() string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.text.String()
+}
+
+// portRow is the first of n ports in a row that nobody listens on.
+func portRow(t *testing.T, n int) int {
+	t.Helper()
+	for range 100 {
+		first, err := freePort()
+		if err != nil {
+			t.Fatal(err)
+		}
+		free := first+n < 1<<16
+		for p := first; free && p < first+n; p++ {
+			ln, err := net.Listen("tcp", net.JoinHostPort("127.0.0.1", strconv.Itoa(p)))
+			if free = err == nil; free {
+				ln.Close()
+			}
+		}
+		if free {
+			return first
+		}
+	}
+	t.Fatalf("no %d free ports in a row", n)
+	return 0
+}
+
+// startDev starts n nodes, waits until they serve, and stops them at the end of the test. A
+// node that dies is down for the pause.
+func startDev(t *testing.T, n int, pause string, settings ...string) *devCluster {
+	t.Helper()
+	d := &devCluster{t: t, dir: t.TempDir(), port: portRow(t, 2*n)}
+	for i := range n {
+		d.brokers = append(d.brokers, fmt.Sprintf("127.0.0.1:%d", d.port+2*i))
+	}
+	args := []string{"dev", "--nodes", strconv.Itoa(n), "--port", strconv.Itoa(d.port), "--data-dir", d.dir, "--restart", pause}
+	for _, s := range settings {
+		args = append(args, "--set", s)
+	}
+	self, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	d.cmd = exec.Command(self, args...)
+	d.cmd.Stderr = &d.said
+	out, err := d.cmd.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := d.cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(d.stop)
+	line, err := bufio.NewReader(out).ReadString('\n')
+	if want := "bootstrap.servers=" + strings.Join(d.brokers, ",") + "\n"; line != want {
+		t.Fatalf("it says %q (%v), want %q", line, err, want)
+	}
+	return d
+}
+
+// stop ends the cluster if it runs; a clean stop exits with 0.
+func (d *devCluster) stop() {
+	if d.cmd.ProcessState != nil {
+		return
+	}
+	_ = d.cmd.Process.Signal(syscall.SIGTERM)
+	late := time.AfterFunc(30*time.Second, func() { d.cmd.Process.Kill() })
+	defer late.Stop()
+	if err := d.cmd.Wait(); err != nil {
+		d.t.Errorf("dev ended with %v", err)
+	}
+	if d.t.Failed() {
+		d.t.Logf("%s", &d.said)
+		for i := range d.brokers {
+			d.t.Logf("node %d:\n%s", i+1, d.log(i+1))
+		}
+	}
+}
+
+func (d *devCluster) node(id int) string { return filepath.Join(d.dir, fmt.Sprint("node-", id)) }
+
+// log is what a node has logged so far.
+func (d *devCluster) log(id int) string {
+	text, err := os.ReadFile(filepath.Join(d.node(id), "log"))
+	if err != nil {
+		return err.Error()
+	}
+	return string(text)
+}
+
+// kill ends a node as a crash does.
+func (d *devCluster) kill(id int) {
+	d.t.Helper()
+	if err := syscall.Kill(d.process(id), syscall.SIGKILL); err != nil {
+		d.t.Fatal(err)
+	}
+}
+
+// process is a node's process, by what dev said of it last.
+func (d *devCluster) process(id int) int {
+	d.t.Helper()
+	all := regexp.MustCompile(fmt.Sprintf(`(?m)^node %d: .* process (\d+),`, id)).FindAllStringSubmatch(d.said.String(), -1)
+	if len(all) == 0 {
+		d.t.Fatalf("dev does not say which process node %d is: %s", id, &d.said)
+	}
+	pid, err := strconv.Atoi(all[len(all)-1][1])
+	if err != nil {
+		d.t.Fatal(err)
+	}
+	return pid
+}
+
+// start starts a node that stays down, as an operator does, and stops it with the test.
+func (d *devCluster) start(id int) {
+	d.t.Helper()
+	n := startNode(d.t, filepath.Join(d.node(id), "server.properties"))
+	d.t.Cleanup(func() {
+		_ = n.cmd.Process.Signal(syscall.SIGTERM)
+		if code, line := n.ended(); code != 0 {
+			d.t.Errorf("node %d ended with %d: %s", id, code, line)
+		}
+	})
+}
+
+// devNodeProcess is a node that the test started itself.
+type devNodeProcess struct {
+	t    *testing.T
+	cmd  *exec.Cmd
+	said syncedText
+}
+
+// startNode starts a node of a file with settings.
+func startNode(t *testing.T, file string, args ...string) *devNodeProcess {
+	t.Helper()
+	self, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	n := &devNodeProcess{t: t, cmd: exec.Command(self, append([]string{"start", "--config", file}, args...)...)}
+	n.cmd.Stderr = &n.said
+	if err := n.cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = n.cmd.Process.Kill() })
+	return n
+}
+
+// ended waits for the process to end and returns its last line.
+func (n *devNodeProcess) ended() (code int, line string) {
+	n.t.Helper()
+	late := time.AfterFunc(30*time.Second, func() { _ = n.cmd.Process.Kill() })
+	defer late.Stop()
+	_ = n.cmd.Wait() // the code says it
+	text := strings.TrimSpace(n.said.String())
+	return n.cmd.ProcessState.ExitCode(), text[strings.LastIndexByte(text, '\n')+1:]
+}
+
+// active reports whether a broker is there and not fenced.
+func (d *devCluster) active(id int32) bool {
+	d.t.Helper()
+	out, _ := d.run("", "cluster", "info", "--format", "json")
+	var s clusterState
+	if err := json.Unmarshal([]byte(out), &s); err != nil {
+		d.t.Fatalf("%v: %s", err, out)
+	}
+	return slices.ContainsFunc(s.Brokers, func(b clusterBroker) bool { return b.ID == id && !b.Fenced })
+}
+
+// run runs a verb against the cluster and returns what it prints and its exit code.
+func (d *devCluster) run(stdin string, args ...string) (out string, code int) {
+	d.t.Helper()
+	out, errs, code := ran(d.t, 30*time.Second, stdin, append(args, "-b", strings.Join(d.brokers, ","))...)
+	if code != 0 && args[0] != "cluster" { // that is asked until it is well
+		d.t.Logf("%v: exit code %d: %s%s", args, code, out, errs)
+	}
+	return out, code
+}
+
+// ran runs this binary to its end, within the limit.
+func ran(t *testing.T, limit time.Duration, stdin string, args ...string) (out, errs string, code int) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), limit)
+	defer cancel()
+	self, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	var o, e strings.Builder
+	cmd := exec.CommandContext(ctx, self, args...)
+	cmd.Stdin, cmd.Stdout, cmd.Stderr = strings.NewReader(stdin), &o, &e
+	var exit *exec.ExitError
+	if err := cmd.Run(); err != nil && !errors.As(err, &exit) {
+		t.Fatal(err)
+	}
+	return o.String(), e.String(), cmd.ProcessState.ExitCode()
+}
+
+// health asks for the cluster's health, by its exit code and by its lists, which must agree.
+func (d *devCluster) health() health {
+	d.t.Helper()
+	out, code := d.run("", "cluster", "health", "--format", "json")
+	var h health
+	if err := json.Unmarshal([]byte(out), &h); err != nil {
+		d.t.Fatalf("%v: %s", err, out)
+	}
+	if h.Healthy != (code == 0) {
+		d.t.Fatalf("exit code %d with %s", code, out)
+	}
+	return h
+}
+
+// await asks until the health is as it should be.
+func (d *devCluster) await(what string, holds func(health) bool) {
+	d.t.Helper()
+	began := time.Now()
+	for until := began.Add(30 * time.Second); ; {
+		h := d.health()
+		if holds(h) {
+			d.t.Logf("%s after %v", what, time.Since(began).Round(time.Millisecond))
+			return
+		}
+		if time.Now().After(until) {
+			d.t.Fatalf("after 30 s: not %s: %+v", what, h)
+		}
+		<-time.After(100 * time.Millisecond)
+	}
+}
+
+// A node of three is killed under a writer: nothing that was acknowledged is lost, the health
+// says what is wrong while it is, and is good again when the node is back.
+func TestDevThroughAKill(t *testing.T) {
+	if testing.Short() {
+		t.Skip("three nodes and a session that runs out take seconds: not with -short")
+	}
+	d := startDev(t, 3, "-1s", "broker.session.timeout.ms=1500", "broker.heartbeat.interval.ms=200")
+	d.await("healthy", func(h health) bool { return h.Healthy })
+	victim := d.info().Controller // the hardest to lose: it leads the quorum too
+	if _, code := d.run("", "topic", "create", "t", "-p", "3", "-r", "3"); code != 0 {
+		t.Fatal("no topic")
+	}
+	if _, code := d.run(numbered(0, 500), "produce", "t"); code != 0 {
+		t.Fatal("the first records were not written")
+	}
+	d.kill(int(victim))
+	if _, code := d.run(numbered(500, 1000), "produce", "t"); code != 0 {
+		t.Error("the records after the kill were not written")
+	}
+	d.await("unhealthy", func(h health) bool {
+		return !h.Healthy && slices.Equal(h.FencedBrokers, []int32{victim}) && len(h.UnderReplicated) == 3 && len(h.Offline)+len(h.UnderMinISR) == 0
+	})
+	d.start(int(victim))
+	d.await("healthy again", func(h health) bool { return h.Healthy })
+	if again := d.info().Controller; again == victim || again < 1 {
+		t.Errorf("the controller was %d, was killed, and is %d", victim, again)
+	}
+	out, _ := d.run("", "consume", "t", "-o", "start", "-e")
+	if got, want := slices.Sorted(strings.Lines(out)), slices.Sorted(strings.Lines(numbered(0, 1000))); !slices.Equal(got, want) {
+		t.Errorf("%d records came back, want %d, each once", len(got), len(want))
+	}
+}
+
+// numbered are lines for `produce`.
+func numbered(from, to int) string {
+	var s strings.Builder
+	for i := from; i < to; i++ {
+		fmt.Fprintf(&s, "record %d\n", i)
+	}
+	return s.String()
+}
+
+// info asks for the cluster and checks what does not change.
+func (d *devCluster) info() (s clusterState) {
+	d.t.Helper()
+	out, _ := d.run("", "cluster", "info", "--format", "json")
+	if err := json.Unmarshal([]byte(out), &s); err != nil || len(s.Brokers) != len(d.brokers) || s.Controller < 1 || len(s.ClusterID) != 22 {
+		d.t.Fatalf("%v: %s", err, out)
+	}
+	for i, b := range s.Brokers {
+		if b.ID != int32(i+1) || b.Address != d.brokers[i] || b.Fenced {
+			d.t.Errorf("broker %+v", b)
+		}
+	}
+	return s
+}
+
+// A node that dies is started again, with what it had.
+func TestDevStartsANodeAgain(t *testing.T) {
+	d := startDev(t, 1, "100ms")
+	if _, code := d.run(numbered(0, 10), "produce", "t"); code != 0 {
+		t.Fatal("nothing was written")
+	}
+	before, id := d.process(1), d.info().ClusterID
+	d.kill(1)
+	for until := time.Now().Add(20 * time.Second); d.process(1) == before && time.Now().Before(until); {
+		<-time.After(10 * time.Millisecond)
+	}
+	out, _ := d.run("", "consume", "t", "-o", "start", "-e")
+	if out != numbered(0, 10) || d.info().ClusterID != id || d.process(1) == before {
+		t.Errorf("it came back with %q: %s", out, &d.said)
+	}
+}
