@@ -100,6 +100,36 @@ func TestALogStartIsDurableBeforeItIsSeen(t *testing.T) {
 	}
 }
 
+// A follower's log start is as durable as its leader's, whether a segment goes with it or not:
+// its next process begins there, and its epochs do, too. A start that went back would be below
+// the epochs that were dropped with it.
+func TestAFollowersLogStartOutlivesAKill(t *testing.T) {
+	for _, power := range []bool{false, true} {
+		m := newMachine(t, 3)
+		m.boot(func(tk *task.T, env Env) {
+			d := openDir(tk, env, "/data/logs")
+			l := must(d.Create(tk, "a", [16]byte{1}, 0, Config{}))
+			for range 10 {
+				must(l.Append(tk, 4, plainBatch(), Client))
+			}
+			check(l.Flush(tk))
+			check(l.MoveLogStart(tk, 7))
+			m.rt.Kill()
+		})
+		if power {
+			m.d.PowerLoss()
+		}
+		m.boot(func(tk *task.T, env Env) {
+			d := openDir(tk, env, "/data/logs")
+			l := must(d.Load(tk, func(string, [16]byte) Config { return Config{} }, nil))[0]
+			if start, epochs := l.LogStartOffset(), l.Epochs(); start != 7 || len(epochs) != 1 || epochs[0].Start != 7 {
+				t.Errorf("power loss %v: the log begins at %d, its epochs are %v", power, start, epochs)
+			}
+			check(d.Close(tk))
+		})
+	}
+}
+
 // The CRC of a batch covers neither its offset nor its epoch. A write that was torn there, at a
 // sector's border, leaves a batch that is sound by itself and does not follow.
 func TestATornHeaderEndsTheLog(t *testing.T) {

@@ -316,11 +316,12 @@ func (l *Log) DeleteRecords(t *task.T, before int64) (int64, error) {
 	if before <= start {
 		return start, nil
 	}
-	return before, l.moveStart(t, before, true)
+	return before, l.moveStart(t, before)
 }
 
 // MoveLogStart raises the log start, as a follower does when its leader's moved: not above
-// the log end, and never back.
+// the log end, and never back. It is durable: the leader will be told of it, and tells its
+// client that nobody has what was deleted.
 func (l *Log) MoveLogStart(t *task.T, to int64) error {
 	l.gate.Enter(t)
 	defer l.gate.Leave(t)
@@ -334,25 +335,24 @@ func (l *Log) MoveLogStart(t *task.T, to int64) error {
 	if !up {
 		return nil
 	}
-	return l.moveStart(t, to, false)
+	return l.moveStart(t, to)
 }
 
 // moveStart raises the log start and removes the segments below it. The start is durable
-// before anybody sees it, for it never goes back, and before they go: a power loss may bring
-// some of them back, and not the others.
-func (l *Log) moveStart(t *task.T, to int64, durable bool) error {
+// before anybody sees it, for it never goes back; before the epochs below it go, which the next
+// start does not make again; and before the segments go: a power loss may bring some of them
+// back, and not the others.
+func (l *Log) moveStart(t *task.T, to int64) error {
 	segs := *l.segs.Load()
 	n := 0
 	for n < len(segs)-1 && segs[n+1].base <= to {
 		n++
 	}
-	if durable || n > 0 {
-		l.mu.Lock()
-		l.nextStart = to
-		l.mu.Unlock()
-		if err := l.dir.CheckpointLogStarts(t); err != nil {
-			return l.failed(t, err)
-		}
+	l.mu.Lock()
+	l.nextStart = to
+	l.mu.Unlock()
+	if err := l.dir.CheckpointLogStarts(t); err != nil {
+		return l.failed(t, err)
 	}
 	l.mu.Lock()
 	l.start, l.nextStart = to, 0
