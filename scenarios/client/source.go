@@ -58,6 +58,7 @@ func (c *Consumer) choose(t *task.T) *source {
 	var ready []*position
 	for _, p := range c.positions {
 		if c.GiveUp != nil && c.GiveUp(p.log) || c.ToEnd && p.atEnd {
+			c.move(p, nil)
 			continue
 		}
 		addr := p.nearer
@@ -67,6 +68,7 @@ func (c *Consumer) choose(t *task.T) *source {
 		}
 		if addr == "" {
 			c.Rec.Note(c.ID, "no leader of %s-%d is known", p.topic.Name, p.index)
+			c.move(p, nil)
 			continue
 		}
 		c.move(p, c.source(addr))
@@ -79,7 +81,8 @@ func (c *Consumer) choose(t *task.T) *source {
 	return ready[c.Rand.IntN(len(ready))].from
 }
 
-// move lets a position be read from another source.
+// move lets a position be read from another source, or from none: it must not stay with one
+// that is asked for other positions, and whose answers would be taken for its leader's.
 func (c *Consumer) move(p *position, to *source) {
 	if p.from == to {
 		return
