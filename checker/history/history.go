@@ -59,6 +59,8 @@ type Send struct {
 	Restarted bool
 	// Bereft: a power loss may have taken what the batch follows.
 	Bereft bool
+	// Alone: the leader of several copies said OK without waiting for the others.
+	Alone bool
 }
 
 // Seen is one record of a poll.

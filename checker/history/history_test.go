@@ -55,14 +55,14 @@ func TestEachAnomalyIsNamed(t *testing.T) {
 		{"", func(h *History) {
 			// The leader alone said so, and another one does not have it.
 			h.Replicated, h.Epochs = []bool{true}, make([][]EpochStart, 1)
-			h.Sends[1].Acks = 1
+			h.Sends[1].Acks, h.Sends[1].Alone = 1, true
 			h.Logs[0] = Log{End: 1, Records: []Seen{{0, 0xa}}}
 			h.Polls[0].Records, h.Polls[0].HighWatermark = h.Polls[0].Records[:1], 1
 		}},
 		{"I5", func(h *History) {
 			// The leader alone said so, and somebody could read it.
 			h.Replicated, h.Epochs = []bool{true}, make([][]EpochStart, 1)
-			h.Sends[1].Acks = 1
+			h.Sends[1].Acks, h.Sends[1].Alone = 1, true
 			h.Logs[0] = Log{End: 1, Records: []Seen{{0, 0xa}}}
 		}},
 		{"I4", func(h *History) {

@@ -68,11 +68,6 @@ func (j *judge) takesSynced(p int, off int64) bool {
 	return false
 }
 
-// alone reports whether a send was acknowledged by the leader of several copies alone.
-func (j *judge) alone(s *Send) bool {
-	return s.Acks != -1 && s.Partition < len(j.h.Replicated) && j.h.Replicated[s.Partition]
-}
-
 // kept reports whether a send that was acknowledged stands where it was.
 func (j *judge) kept(s *Send) bool {
 	r, ok := j.h.Logs[s.Partition].At(s.Offset)
@@ -122,7 +117,7 @@ func (j *judge) sends() {
 				at = s.Offset // maybe not the first place
 			}
 			j.acked(s, at, stored)
-			if j.alone(s) && !j.kept(s) {
+			if s.Alone && !j.kept(s) {
 				continue
 			}
 			k := slot{s.Partition, s.Offset}
@@ -144,7 +139,7 @@ func (j *judge) acked(s *Send, at int64, stored bool) {
 			j.v.Failf("I4", where, "value %016x was acknowledged at %d and is stored at %d", s.Digest, s.Offset, at)
 		}
 	case j.removed(s.Partition, s.Offset):
-	case j.alone(s):
+	case s.Alone:
 	case j.lost(s.Partition, s.Offset, s.Invoke):
 		if s.Synced && !j.takesSynced(s.Partition, s.Offset) {
 			j.v.Failf("I4", where, "value %016x was acknowledged as synced at %d, and a power loss took it", s.Digest, s.Offset)
@@ -187,7 +182,7 @@ func (j *judge) order() {
 		var kept []*Send
 		for i := range j.h.Sends {
 			s := &j.h.Sends[i]
-			if s.Partition == p && s.Outcome == OK && s.Offset >= 0 && !j.lost(p, s.Offset, s.Invoke) && (!j.alone(s) || j.kept(s)) {
+			if s.Partition == p && s.Outcome == OK && s.Offset >= 0 && !j.lost(p, s.Offset, s.Invoke) && (!s.Alone || j.kept(s)) {
 				kept = append(kept, s)
 			}
 		}

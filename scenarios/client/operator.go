@@ -66,7 +66,10 @@ func (o *Operator) did(what string, code int16) {
 }
 
 // reassign moves a partition to drawn brokers, as many as before.
+// A single copy becomes two: what the old one acknowledges before it hears that the new one
+// leads is its own alone.
 func (o *Operator) reassign(t *task.T, conn *Conn, topic *Topic, index int32) error {
+	o.Rec.Replicate(o.partition(topic, index), true)
 	target := make([]int32, 0, max(topic.Replication, 1))
 	for _, i := range o.Rand.Perm(len(o.Brokers))[:max(topic.Replication, 1)] {
 		target = append(target, o.Brokers[i])

@@ -85,7 +85,8 @@ func (r *Recorder) Settle(i int, o history.Outcome, offset int64, synced bool) {
 	s := &r.h.Sends[i]
 	s.Outcome, s.Offset, s.Return, s.Synced = o, offset, r.stamp, synced
 	// A single copy has committed what it acknowledged, whatever was asked for.
-	if o == history.OK && offset >= 0 && (s.Acks == -1 || !r.h.Replicated[s.Partition]) && r.OnTold != nil {
+	s.Alone = s.Acks != -1 && r.h.Replicated[s.Partition]
+	if o == history.OK && offset >= 0 && !s.Alone && r.OnTold != nil {
 		r.OnTold(s.Partition, offset+1, s.Invoke, -1)
 	}
 }
