@@ -180,7 +180,7 @@ func (n *devNode) keep(ctx context.Context, said *lines, pause time.Duration) er
 		switch {
 		case ctx.Err() != nil:
 			return err
-		case time.Since(began) < time.Second && !killed(err):
+		case time.Since(began) < time.Second && endedBy(err) == 0:
 			return fmt.Errorf("node %d ended at once (%v): see %s", n.id, err, n.log())
 		case pause < 0:
 			said.printf("node %d ended: %v; it stays down\n", n.id, err)
@@ -196,14 +196,16 @@ func (n *devNode) keep(ctx context.Context, said *lines, pause time.Duration) er
 	}
 }
 
-// killed reports whether a process ended by a signal.
-func killed(err error) bool {
+// endedBy is the signal that ended a process, or 0.
+func endedBy(err error) syscall.Signal {
 	var exit *exec.ExitError
 	if !errors.As(err, &exit) {
-		return false
+		return 0
 	}
-	status, ok := exit.Sys().(syscall.WaitStatus)
-	return ok && status.Signaled()
+	if status, ok := exit.Sys().(syscall.WaitStatus); ok && status.Signaled() {
+		return status.Signal()
+	}
+	return 0
 }
 
 func (n *devNode) log() string { return filepath.Join(n.dir, "log") }
@@ -234,7 +236,10 @@ func (n *devNode) once(ctx context.Context, said *lines) error {
 	case <-ctx.Done():
 	}
 	_ = cmd.Process.Signal(syscall.SIGTERM) // it may have ended this moment
-	return <-ended
+	if err = <-ended; endedBy(err) == syscall.SIGTERM {
+		return nil // it had not come as far as to handle it: nothing was open
+	}
+	return err
 }
 
 // announce waits until every broker serves and knows of all others, and prints where the
