@@ -11,7 +11,7 @@ func benchCommand() *cobra.Command {
 		Use:   "bench",
 		Short: "Measure this machine, and a broker on it",
 	}
-	c.AddCommand(benchLimitsCommand(), benchProduceCommand(), benchConsumeCommand())
+	c.AddCommand(benchLimitsCommand(), benchClusterCommand(), benchProduceCommand(), benchConsumeCommand())
 	return c
 }
 

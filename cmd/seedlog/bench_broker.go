@@ -42,11 +42,18 @@ func startBrokerUnder(wrap []string, dir string, settings ...string) (*benchBrok
 	if err != nil {
 		return nil, err
 	}
-	b := &benchBroker{addr: net.JoinHostPort("127.0.0.1", strconv.Itoa(port)), dir: dir, done: make(chan struct{})}
-	args := append(slices.Clone(wrap), self, "start", "--data-dir", dir, "--listen", b.addr)
+	addr := net.JoinHostPort("127.0.0.1", strconv.Itoa(port))
+	args := append(slices.Clone(wrap), self, "start", "--data-dir", dir, "--listen", addr)
 	for _, s := range settings {
 		args = append(args, "--set", s)
 	}
+	return runBenchBroker(addr, dir, args)
+}
+
+// runBenchBroker runs a command that becomes a broker.
+func runBenchBroker(addr, dir string, args []string) (*benchBroker, error) {
+	b := &benchBroker{addr: addr, dir: dir, done: make(chan struct{})}
+	var err error
 	if b.log, err = os.Create(dir + ".stderr"); err != nil {
 		return nil, err
 	}

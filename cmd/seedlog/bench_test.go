@@ -74,6 +74,30 @@ func TestBenchLimitsMeasuresEverything(t *testing.T) {
 	}
 }
 
+// The whole of bench cluster, small.
+func TestBenchClusterMeasuresEverything(t *testing.T) {
+	c := benchClusterCommand()
+	var out bytes.Buffer
+	c.SetOut(&out)
+	dir, err := os.MkdirTemp("/dev/shm", "seedlog-test-*")
+	if err != nil {
+		dir = t.TempDir()
+	}
+	defer os.RemoveAll(dir)
+	c.SetArgs([]string{"--memory-dir", dir, "--rounds", "1", "--bytes", "4194304", "--requests", "100", "--window", "50ms", "--format", "markdown"})
+	if err := c.ExecuteContext(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []string{"| 1048473 |", "| 15556 |", "| 1094 |", "one node, acks=1", "cluster, acks=all", "≥ 0.20", "≥ 0.95"} {
+		if !strings.Contains(out.String(), want) {
+			t.Errorf("no %q in\n%s", want, out.String())
+		}
+	}
+	if left, err := os.ReadDir(dir); err != nil || len(left) > 0 {
+		t.Errorf("it left %v behind (%v)", left, err)
+	}
+}
+
 func TestLoadToolsReadWhatTheyWrote(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "data")
 	err := nodeHere(dir, func(addr string) error {
