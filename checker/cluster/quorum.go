@@ -68,10 +68,11 @@ func (q *Quorum) Jump(end int64, snapshot []logfile.Batch) {
 		return
 	}
 	q.from, q.committed = end, nil
-	q.State.reset()
+	q.State.load()
 	for i := range snapshot {
 		q.apply(&snapshot[i])
 	}
+	q.State.loaded(end)
 	for i := range q.logs {
 		q.logs[i].checked = 0
 	}

@@ -104,6 +104,40 @@ func TestASnapshotReplacesWhatNobodyHas(t *testing.T) {
 	found(t, &v, "")
 }
 
+// A snapshot is judged by what it says, not by how it came to that: the last member of an ISR
+// may be fenced, and settings come behind the partitions. What may never be is found.
+func TestASnapshotIsJudgedAsAWhole(t *testing.T) {
+	id := topicID(9)
+	for _, c := range []struct {
+		name string
+		elr  int16
+		part Partition
+		want string
+	}{
+		{"the last member is fenced", 0, Partition{Replicas: []int32{1, 2, 3}, ISR: []int32{3}, Leader: -1}, ""},
+		{"an eligible leader below min.insync.replicas", 1, Partition{Replicas: []int32{1, 2, 3}, ISR: []int32{1}, ELR: []int32{2}, Leader: 1}, ""},
+		{"an eligible leader beside enough", 1, Partition{Replicas: []int32{1, 2, 3}, ISR: []int32{1, 2}, ELR: []int32{3}, Leader: 1}, "I8"},
+		{"a fenced member beside another", 0, Partition{Replicas: []int32{1, 2, 3}, ISR: []int32{1, 3}, Leader: 1}, "I8"},
+		{"a fenced leader", 0, Partition{Replicas: []int32{1, 2, 3}, ISR: []int32{3}, Leader: 3}, "I8"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			var v checker.Verdict
+			q := three(&v)
+			c.part.ID = id
+			q.Jump(20, logs{
+				batch(0, 4, -1, featureRec("eligible.leader.replicas.version", c.elr), brokerRec(1, 1, 0), brokerRec(2, 2, 0), brokerRec(3, 3, 1)),
+				batch(4, 4, -1, topicRec("t", id), partitionRec(c.part)),
+				batch(6, 4, -1, configRec("t", "min.insync.replicas", "2")),
+			})
+			found(t, &v, c.want)
+			q.State.apply([][]byte{changeRec(id, []int32{1, 2, 3}, nil, nil, nil, []int32{}, -2)}, 20)
+			if c.part.Leader == 1 {
+				found(t, &v, "I8") // once it is loaded, the fenced broker joins no more
+			}
+		})
+	}
+}
+
 func TestAnUncommittedChangeIsPending(t *testing.T) {
 	var v checker.Verdict
 	q := three(&v)

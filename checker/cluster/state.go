@@ -69,6 +69,7 @@ type State struct {
 	touched  []*Partition
 	fenced   bool    // a broker was fenced in the present batch
 	came     []int32 // brokers that registered in it
+	loading  bool    // a snapshot: the present batch is all of it
 }
 
 // NewState returns the state before the first record.
@@ -76,11 +77,19 @@ func NewState(v *checker.Verdict) *State {
 	return &State{DefaultMinISR: 1, topics: make(map[ID]string), parts: make(map[partKey]*Partition), features: make(map[string]int16), configs: make(map[string]string), v: v}
 }
 
-// reset forgets everything, to be replayed from a snapshot.
-func (s *State) reset() {
+// load forgets everything, to be replayed from a snapshot. Its batches have an order of their
+// own, settings behind the partitions that they are of: it is judged when it is loaded.
+func (s *State) load() {
 	fresh := NewState(s.v)
-	fresh.DefaultMinISR, fresh.DefaultUnclean = s.DefaultMinISR, s.DefaultUnclean
+	fresh.DefaultMinISR, fresh.DefaultUnclean, fresh.loading = s.DefaultMinISR, s.DefaultUnclean, true
 	*s = *fresh
+}
+
+// loaded judges what a snapshot says of the metadata below an offset. How it came to that it
+// does not say: who is in an ISR joined it before.
+func (s *State) loaded(end int64) {
+	s.judge(end)
+	s.loading = false
 }
 
 // Find is a partition by topic id and index, or nil.
@@ -132,7 +141,9 @@ func (s *State) MinISR(p *Partition) int {
 
 // apply replays one batch of committed records.
 func (s *State) apply(values [][]byte, at int64) {
-	s.touched, s.fenced, s.came = s.touched[:0], false, s.came[:0]
+	if !s.loading {
+		s.touched, s.fenced, s.came = s.touched[:0], false, s.came[:0]
+	}
 	records := make([]any, len(values))
 	for i, b := range values {
 		rec, err := decode(b)
@@ -148,6 +159,13 @@ func (s *State) apply(values [][]byte, at int64) {
 	for i, rec := range records {
 		s.record(rec, at+int64(i))
 	}
+	if !s.loading {
+		s.judge(at)
+	}
+}
+
+// judge checks what the records up to an offset made.
+func (s *State) judge(at int64) {
 	for _, p := range s.touched {
 		s.checkPartition(p, at)
 		p.touched = false
@@ -344,7 +362,7 @@ func (s *State) checkPartition(p *Partition, at int64) {
 	}
 	for _, id := range p.ISR {
 		b := s.Broker(id)
-		switch joins := !slices.Contains(p.wasISR, id); {
+		switch joins := !s.loading && !slices.Contains(p.wasISR, id); {
 		case joins && (b == nil || b.Fenced || b.Shutting):
 			fail("I8", "broker %d joins the ISR, which was %v, fenced or shutting down: %+v", id, p.wasISR, b)
 		case p.Leader == id && (b == nil || b.Fenced):
