@@ -341,6 +341,11 @@ func (g *ghost) crashed(s *server, power bool) {
 
 // wiped tells the checks that a server has an empty disk now.
 func (g *ghost) wiped(s *server) {
+	for path, w := range g.logs[s.id-1] { //order: each is forgotten
+		if !w.metadata {
+			g.replicas.Gone(s.id, base(path))
+		}
+	}
 	g.logs[s.id-1] = make(map[string]*watched)
 	g.quorum.Forget(s.id)
 	g.replicas.Wiped(s.id)

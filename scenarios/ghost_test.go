@@ -140,6 +140,26 @@ func TestADirectoryOfTheSameNameIsAnotherTopics(t *testing.T) {
 	look(8, "t-0 has no directory on node 1")
 }
 
+// A disk that was replaced has none of the logs that were seen on it: nobody takes the node for
+// one that holds what is committed once it registers again.
+func TestAWipedDiskHasNoLogs(t *testing.T) {
+	s := onDisk(t)
+	s.id, s.guard = 1, &guard{Judge: &Judge{Files: s.Disk}}
+	g := &ghost{logs: []map[string]*watched{{}}}
+	g.quorum = cluster.NewQuorum(1, nil, &g.verdict)
+	g.replicas = cluster.NewReplicas(g.quorum.State, &g.verdict)
+	s.Disk.WriteFile(watchedDir+"/partition.metadata", []byte("version: 0\ntopic_id: BwAAAAAAAAAAAAAAAAAAAA"))
+	s.Disk.WriteFile(segmentPath(0), logBytes(0, 3, 1))
+	g.partition(s, g.logs[0], watchedDir)
+	if got := g.replicas.Ends("t-0"); got[1] != 3 {
+		t.Fatalf("ends %v", got)
+	}
+	g.wiped(s)
+	if got := g.replicas.Ends("t-0"); len(got) != 0 {
+		t.Errorf("ends %v after the disk was wiped", got)
+	}
+}
+
 func lastBase(e []cluster.Entry) int64 {
 	if len(e) == 0 {
 		return 0
