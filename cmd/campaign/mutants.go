@@ -25,6 +25,7 @@ func mutantsCommand(args []string) error {
 	pick := f.Int("pick", 0, "run only this many, chosen by -salt; all are still compiled")
 	salt := f.String("salt", "", "what chooses the picked ones")
 	budget := f.Float64("budget", 60, "core-seconds a mutant")
+	workers := f.Int("workers", runtime.NumCPU(), "worker processes")
 	compileOnly := f.Bool("compile", false, "only apply and compile")
 	_ = f.Parse(args)
 	paths, err := filepath.Glob(filepath.Join(*dir, "*.patch"))
@@ -58,10 +59,15 @@ func mutantsCommand(args []string) error {
 	if *compileOnly {
 		return nil
 	}
+	self, err := os.Executable()
+	if err != nil {
+		return err
+	}
+	g := &ground{root: root, tmp: tmp, sound: self, workers: *workers, budget: time.Duration(*budget * float64(time.Second))}
 	chosen := choose(list, *pick, *salt)
 	var hunts []*hunt
 	for _, m := range chosen {
-		h, err := m.hunt(root, tmp, time.Duration(*budget*float64(time.Second)))
+		h, err := g.hunt(m)
 		if err != nil {
 			return err
 		}
@@ -172,6 +178,15 @@ func compile(root, tmp, name string, list []*mutant, args ...string) (output []b
 	return cmd.CombinedOutput()
 }
 
+// ground is where mutants are hunted.
+type ground struct {
+	root, tmp string
+	// sound is the worker without a mutant.
+	sound   string
+	workers int
+	budget  time.Duration // of processor time, for each
+}
+
 // hunt is what came of one mutant.
 type hunt struct {
 	m      *mutant
@@ -184,44 +199,73 @@ type hunt struct {
 
 // hunt builds this command with the mutant in place and runs seeds until it is caught or the
 // budget is spent.
-func (m *mutant) hunt(root, tmp string, budget time.Duration) (*hunt, error) {
-	binary := filepath.Join(tmp, m.Name)
-	if out, err := compile(root, tmp, m.Name, []*mutant{m}, "-o", binary, "./cmd/campaign"); err != nil {
+func (g *ground) hunt(m *mutant) (*hunt, error) {
+	binary := filepath.Join(g.tmp, m.Name)
+	if out, err := compile(g.root, g.tmp, m.Name, []*mutant{m}, "-o", binary, "./cmd/campaign"); err != nil {
 		return nil, fmt.Errorf("%s does not compile: %s", m.Name, out)
 	}
 	defer os.Remove(binary)
 	h := &hunt{m: m, other: make(map[string]int)}
 	// Named scenarios have little to draw: a dozen seeds of each, then the swarm.
 	for _, scenario := range m.Scenarios {
-		if err := h.seedsOf(binary, scenario, 1, 12, budget); err != nil {
+		if err := g.seedsOf(h, binary, scenario, 1, 12); err != nil {
 			return nil, err
 		}
 	}
-	for lo := uint64(1); h.caught == nil && h.spent < budget; lo += 50 {
-		if err := h.seedsOf(binary, "", lo, lo+49, budget); err != nil {
+	for lo := uint64(1); !g.over(h); lo += 50 {
+		if err := g.seedsOf(h, binary, m.Swarm, lo, lo+49); err != nil {
 			return nil, err
 		}
 	}
 	return h, nil
 }
 
-func (h *hunt) seedsOf(binary, scenario string, lo, hi uint64, budget time.Duration) error {
-	if h.caught != nil || h.spent >= budget {
+func (g *ground) over(h *hunt) bool { return h.caught != nil || h.spent >= g.budget }
+
+func (g *ground) seedsOf(h *hunt, binary, scenario string, lo, hi uint64) error {
+	for next := lo; next <= hi && !g.over(h); {
+		var suspect *outcome
+		first := next
+		err := each(g.workers, func() *worker { return workerOf(binary, scenario) }, count(first, hi), func(o *outcome) bool {
+			h.seeds++
+			h.spent += o.CPU
+			next = max(next, o.Seed+1)
+			if h.m.name(o) != "" {
+				suspect = o
+			} else if !o.OK {
+				h.other[o.Found]++
+			}
+			return suspect == nil && h.spent < g.budget
+		})
+		if err != nil || suspect == nil {
+			return err
+		}
+		if err := g.confirm(h, scenario, suspect); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// confirm runs the seed that caught a mutant without it: what is found there as well, the
+// mutant did not do.
+func (g *ground) confirm(h *hunt, scenario string, o *outcome) error {
+	w := workerOf(g.sound, scenario)
+	defer w.close()
+	sound, err := w.run(o.Seed, "")
+	if err != nil {
+		return err
+	}
+	if h.m.name(sound) != "" {
+		h.other[o.Found+" without the mutant as well"]++
 		return nil
 	}
-	make := func() *worker {
-		return &worker{binary: binary, args: []string{"-scenario", scenario}, env: []string{"GOMAXPROCS=1"}}
-	}
-	return each(runtime.NumCPU(), make, count(lo, hi), func(o *outcome) bool {
-		h.seeds++
-		h.spent += o.CPU
-		if by := h.m.name(o); by != "" {
-			h.caught, h.by = o, by
-		} else if !o.OK {
-			h.other[o.Found]++
-		}
-		return h.caught == nil && h.spent < budget
-	})
+	h.caught, h.by = o, h.m.name(o)
+	return nil
+}
+
+func workerOf(binary, scenario string) *worker {
+	return &worker{binary: binary, args: []string{"-scenario", scenario}, env: []string{"GOMAXPROCS=1"}}
 }
 
 func (h *hunt) line() string {

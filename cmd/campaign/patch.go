@@ -15,8 +15,9 @@ import (
 type mutant struct {
 	Name   string
 	Expect []string // invariants, any of which catches it
-	// Scenarios are tried in turn with the swarm; empty is the swarm alone.
+	// Scenarios are tried first, in turn; then Swarm, which is the lone broker's if it is empty.
 	Scenarios []string
+	Swarm     string
 	Doc       string
 	files     []filePatch
 }
@@ -88,6 +89,8 @@ func (m *mutant) header(line string) {
 		m.Expect = strings.FieldsFunc(value, func(r rune) bool { return r == ',' || r == ' ' })
 	case "scenarios":
 		m.Scenarios = strings.FieldsFunc(value, func(r rune) bool { return r == ',' || r == ' ' })
+	case "swarm":
+		m.Swarm = strings.TrimSpace(value)
 	case "what":
 		m.Doc = strings.TrimSpace(value)
 	}
