@@ -83,6 +83,24 @@ func TestHealthNamesTheWorst(t *testing.T) {
 	}
 }
 
+// Whether a voter is silent is judged by the leader's clock alone.
+func TestSilentVotersByTheLeadersClock(t *testing.T) {
+	const now = 1_000_000 // decades behind this machine's clock
+	q := &quorumState{Leader: 1, at: 1 << 40, Replicas: []quorumReplica{
+		{ID: 1, Status: "leader", LogEndOffset: 9, LastFetchMs: now},
+		{ID: 2, Status: "follower", LogEndOffset: 9, LastFetchMs: now - voterSilentMaxMs},
+		{ID: 3, Status: "follower", LogEndOffset: 7, LastFetchMs: now - voterSilentMaxMs - 1},
+		{ID: 4, Status: "observer", LogEndOffset: 0, LastFetchMs: 0},
+	}}
+	q.measure()
+	if got := q.silent(voterSilentMaxMs); !slices.Equal(got, []int32{3}) {
+		t.Errorf("silent: %v", got)
+	}
+	if q.Replicas[2].Lag != 2 {
+		t.Errorf("lag %d", q.Replicas[2].Lag)
+	}
+}
+
 // The settings that `seedlog dev` writes are settings that a node takes.
 func TestSettingsOfDev(t *testing.T) {
 	nodes := []*devNode{

@@ -183,17 +183,25 @@ func (n *devNode) keep(ctx context.Context, said *lines, pause time.Duration) er
 		case time.Since(began) < time.Second && endedBy(err) == 0:
 			return fmt.Errorf("node %d ended at once (%v): see %s", n.id, err, n.log())
 		case pause < 0:
-			said.printf("node %d ended: %v; it stays down\n", n.id, err)
+			said.printf("node %d ended: %s; it stays down\n", n.id, ending(err))
 			<-ctx.Done()
 			return nil
 		}
-		said.printf("node %d ended: %v; it starts again in %v\n", n.id, err, pause)
+		said.printf("node %d ended: %s; it starts again in %v\n", n.id, ending(err), pause)
 		select {
 		case <-ctx.Done():
 			return nil
 		case <-time.After(pause):
 		}
 	}
+}
+
+// ending says how a process ended.
+func ending(err error) string {
+	if err == nil {
+		return "stopped cleanly"
+	}
+	return err.Error()
 }
 
 // endedBy is the signal that ended a process, or 0.

@@ -29,7 +29,8 @@ type quorumState struct {
 	LeaderEpoch   int32           `json:"leaderEpoch"`
 	HighWatermark int64           `json:"highWatermark"`
 	Replicas      []quorumReplica `json:"replicas"`
-	// at is the time of the answer, by this machine's clock, in milliseconds.
+	// at is the time of the answer in milliseconds, by the clock of the leader, as all times in
+	// it are: the leader says that it fetches now.
 	at int64
 }
 
@@ -104,13 +105,16 @@ func (q *quorumState) add(states []kmsg.DescribeQuorumResponseTopicPartitionRepl
 	}
 }
 
-// measure fills in how far each replica is behind the leader.
+// measure fills in how far each replica is behind the leader, and when that was.
 func (q *quorumState) measure() {
 	i := slices.IndexFunc(q.Replicas, func(r quorumReplica) bool { return r.Status == "leader" })
 	if i < 0 {
 		return
 	}
 	end := q.Replicas[i].LogEndOffset
+	if now := q.Replicas[i].LastFetchMs; now > 0 {
+		q.at = now
+	}
 	for i := range q.Replicas {
 		q.Replicas[i].Lag = end - q.Replicas[i].LogEndOffset
 	}

@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"os"
+	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
@@ -86,6 +88,11 @@ func (f *formatFlags) run(w io.Writer) error {
 	if err != nil {
 		return err
 	}
+	before := make(map[string]bool) // formatted already, which --ignore-formatted allows
+	for _, d := range append([]string{cfg.MetadataLogDir}, cfg.LogDirs...) {
+		_, err := os.Stat(filepath.Join(d, "meta.properties"))
+		before[d] = err == nil
+	}
 	var ids map[string]quorum.Identity
 	live.Main(rt, func(t *task.T) {
 		spec.UnixMilli = t.UnixMilli()
@@ -100,7 +107,11 @@ func (f *formatFlags) run(w io.Writer) error {
 	}
 	slices.Sort(dirs)
 	for _, d := range dirs {
-		fmt.Fprintf(w, "Formatted %s with cluster.id=%s directory.id=%s.\n", d, ids[d].ClusterID, topicID(ids[d].DirectoryID))
+		what := "Formatted %s"
+		if before[d] {
+			what = "%s is formatted already,"
+		}
+		fmt.Fprintf(w, what+" with cluster.id=%s directory.id=%s.\n", d, ids[d].ClusterID, topicID(ids[d].DirectoryID))
 	}
 	return nil
 }
