@@ -124,17 +124,17 @@ class Row:
         self.verdict = "ok"
 
 
-def run_clients(broker, clients, n, say):
-    """Lets each client write and read back, then read what the one before it wrote."""
+def run_clients(broker, clients, n, say, prefix="interop-"):
+    """Lets each client write and read back, then read what the one before it wrote; the prefix is that of topics and groups."""
     rows = {c.name: Row(c) for c in clients}
     topics = {}
     for c in clients:
-        _guard(rows[c.name], lambda c=c: _own(broker, c, n, rows[c.name], topics), say, "wrote and read")
+        _guard(rows[c.name], lambda c=c: _own(broker, c, n, rows[c.name], topics, prefix), say, "wrote and read")
     for k, c in enumerate(clients):
         before = [clients[(k - j) % len(clients)] for j in range(1, len(clients))]
         donor = next((d for d in before if d.name in topics), None)
         if rows[c.name].verdict == "ok" and donor:
-            _guard(rows[c.name], lambda c=c, d=donor: _cross(broker, c, d, n, rows[c.name], topics), say, f"read {donor.name}'s")
+            _guard(rows[c.name], lambda c=c, d=donor: _cross(broker, c, d, n, rows[c.name], topics, prefix), say, f"read {donor.name}'s")
     return list(rows.values())
 
 
@@ -154,22 +154,23 @@ def _seed(client):
     return sum(client.name.encode()) * 7919
 
 
-def _own(broker, c, n, row, topics):
+def _own(broker, c, n, row, topics, prefix):
     need(c.installer, {"js": "node", "java": "java", "kcat": "kcat"}.get(c.installer))
     need(c.name)
-    topic = "interop-" + c.name
+    topic, group = prefix + c.name, prefix + "own-" + c.name
     helper(broker, "create", topic, PARTITIONS)
     c.write(broker, topic, n, _seed(c))
     row.wrote = n
     topics[c.name] = topic
-    c.read(broker, topic, n, _seed(c), c.profile, "own-" + c.name)
-    helper(broker, "committed", topic, n, "own-" + c.name)
+    c.read(broker, topic, n, _seed(c), c.profile, group)
+    helper(broker, "committed", topic, n, group)
     row.read = n
 
 
-def _cross(broker, c, donor, n, row, topics):
-    c.read(broker, topics[donor.name], n, _seed(donor), donor.profile, "cross-" + c.name)
-    helper(broker, "committed", topics[donor.name], n, "cross-" + c.name)
+def _cross(broker, c, donor, n, row, topics, prefix):
+    group = prefix + "cross-" + c.name
+    c.read(broker, topics[donor.name], n, _seed(donor), donor.profile, group)
+    helper(broker, "committed", topics[donor.name], n, group)
     row.crossed = donor.name
 
 

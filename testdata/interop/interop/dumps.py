@@ -48,12 +48,32 @@ def kafka_reads(data, topics, records):
         raise Failure(f"kafka-dump-log counts {seen} records, want {records}")
 
 
+METADATA_KINDS = ("FEATURE_LEVEL_RECORD", "REGISTER_BROKER_RECORD", "TOPIC_RECORD", "PARTITION_RECORD")
+
+
+def logs_of(data, partition):
+    return files_of(Path(data) / partition, ".log")
+
+
 def kafka_reads_metadata(data):
     directory = Path(data) / "__cluster_metadata-0"
     out = kafka_dump(files_of(directory, ".log") + files_of(directory, ".checkpoint"), "--cluster-metadata-decoder")
-    for kind in ("FEATURE_LEVEL_RECORD", "REGISTER_BROKER_RECORD", "TOPIC_RECORD", "PARTITION_RECORD"):
+    for kind in METADATA_KINDS:
         if kind not in out:
             raise Failure(f"no {kind} in the metadata log")
+
+
+def kafka_reads_snapshot(data):
+    """The newest snapshot is one that the node wrote, whole by itself, and our dump prints the same of it."""
+    newest = files_of(Path(data) / "__cluster_metadata-0", ".checkpoint")[-1]
+    if newest.name.startswith("0" * 20):
+        raise Failure(f"no snapshot in {data} but the one that formatting wrote")
+    theirs = kafka_dump([newest], "--cluster-metadata-decoder")
+    for kind in (*METADATA_KINDS, "KRaftVoters", "SnapshotFooter"):
+        if kind not in theirs:
+            raise Failure(f"no {kind} in {newest}")
+    if comparable(our_dump([newest], "--cluster-metadata-decoder")) != comparable(theirs):
+        raise Failure(f"seedlog log dump prints another {newest} than Kafka's tool")
 
 
 def kafka_reads_offsets(data):

@@ -7,6 +7,7 @@ import time
 import traceback
 
 import clients
+import cluster
 import dumps
 import report
 import tools
@@ -21,7 +22,7 @@ def say(line):
 
 def arguments():
     p = argparse.ArgumentParser(prog="run", description=__doc__)
-    p.add_argument("--only", default="", help="names of clients, or of the parts kafka-tools, kafka-dump-log and kafka-written; separated by commas")
+    p.add_argument("--only", default="", help="names of clients, or of the parts kafka-tools, kafka-dump-log, kafka-written, cluster, cluster-tools and cluster-kills; separated by commas")
     p.add_argument("--records", type=int, default=RECORDS)
     p.add_argument("--write-docs", action="store_true", help="write docs/compatibility.md")
     p.add_argument("--write-golden", action="store_true", help="let Apache Kafka write testdata/kafka-written anew")
@@ -73,13 +74,27 @@ def run_written():
     return [check("seedlog log dump of Kafka's directories", work)]
 
 
+def run_cluster(with_tools, kills):
+    """A cluster of three nodes and its checks; it is ended even if it does not come up."""
+    need("java", "java")
+    with tempfile.TemporaryDirectory(prefix="seedlog-interop-") as tmp:
+        try:
+            three = cluster.Cluster(tmp)
+        except Failure as e:
+            return [report.Check("cluster of three", 0.0, f"FAILED: {e}")]
+        try:
+            return [check("cluster of three: " + name, work) for name, work in cluster.checks(three, with_tools, kills)]
+        finally:
+            three.end()
+
+
 def main():
     args = arguments()
     if args.write_golden:
         dumps.write_golden()
     only = [name for name in args.only.split(",") if name]
     ring = clients.everyone()
-    parts = {"kafka-tools", "kafka-dump-log", "kafka-written"}
+    parts = {"kafka-tools", "kafka-dump-log", "kafka-written", "cluster", "cluster-tools", "cluster-kills"}
     unknown = set(only) - parts - {c.name for c in ring}
     if unknown:
         sys.exit(f"no such client or part: {sorted(unknown)}; there are {sorted(parts)} and {[c.name for c in ring]}")
@@ -100,6 +115,9 @@ def main():
         checks += run_dumps()
     if wanted("kafka-written"):
         checks += run_written()
+    with_tools, kills = wanted("cluster") or "cluster-tools" in only, wanted("cluster") or "cluster-kills" in only
+    if with_tools or kills:
+        checks += run_cluster(with_tools, kills)
     report.table(rows, checks)
     if args.write_docs:
         report.write_docs(rows, checks, args.records)

@@ -3,11 +3,16 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"io"
+	"net"
 	"os"
+	"strings"
 	"time"
 
 	"github.com/twmb/franz-go/pkg/kadm"
+	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kgo"
 
 	"seedlog-interop/gen"
@@ -52,7 +57,7 @@ func codecOf(name string) kgo.CompressionCodec {
 }
 
 func write(ctx context.Context, a gen.Args, k int, codec string) error {
-	cl, err := kgo.NewClient(kgo.SeedBrokers(a.Broker), kgo.ProducerBatchCompression(codecOf(codec)))
+	cl, err := open(a, kgo.ProducerBatchCompression(codecOf(codec)))
 	if err != nil {
 		return err
 	}
@@ -75,18 +80,18 @@ func write(ctx context.Context, a gen.Args, k int, codec string) error {
 		})
 	}
 	if err := cl.Flush(ctx); err != nil {
-		return err
+		return fmt.Errorf("flush: %w", err)
 	}
 	select {
 	case err := <-failed:
-		return err
+		return fmt.Errorf("a record: %w", err)
 	default:
 		return nil
 	}
 }
 
 func read(ctx context.Context, a gen.Args) error {
-	cl, err := kgo.NewClient(kgo.SeedBrokers(a.Broker), kgo.ConsumerGroup(a.Group), kgo.ConsumeTopics(a.Topic),
+	cl, err := open(a, kgo.ConsumerGroup(a.Group), kgo.ConsumeTopics(a.Topic),
 		kgo.ConsumeResetOffset(kgo.NewOffset().AtStart()), kgo.DisableAutoCommit())
 	if err != nil {
 		return err
@@ -104,7 +109,10 @@ func read(ctx context.Context, a gen.Args) error {
 			}
 		}
 	}
-	return cl.CommitUncommittedOffsets(ctx)
+	if err := cl.CommitUncommittedOffsets(ctx); err != nil {
+		return fmt.Errorf("commit: %w", err)
+	}
+	return nil
 }
 
 func got(r *kgo.Record) gen.Got {
@@ -116,47 +124,66 @@ func got(r *kgo.Record) gen.Got {
 	return g
 }
 
-func admin(a gen.Args) (*kadm.Client, error) {
-	cl, err := kgo.NewClient(kgo.SeedBrokers(a.Broker))
-	if err != nil {
-		return nil, err
-	}
-	return kadm.NewClient(cl), nil
+// open connects to the brokers, one of which may be killed at any moment: kgo takes a connection that ends
+// at once for a missing login unless it is told to try again.
+func open(a gen.Args, opts ...kgo.Opt) (*kgo.Client, error) {
+	return kgo.NewClient(append(opts, kgo.SeedBrokers(strings.Split(a.Broker, ",")...), kgo.AlwaysRetryEOF())...)
 }
 
-// create makes a topic of N partitions. The records' timestamps lie years back, so nothing but
-// -1 keeps them from retention.
-func create(ctx context.Context, a gen.Args) error {
-	adm, err := admin(a)
+// administer tries again while brokers cannot be reached.
+func administer(ctx context.Context, a gen.Args, what func(*kadm.Client) error) error {
+	cl, err := open(a)
 	if err != nil {
 		return err
 	}
-	defer adm.Close()
-	forever := "-1"
-	_, err = adm.CreateTopic(ctx, int32(a.N), 1, map[string]*string{"retention.ms": &forever}, a.Topic)
-	return err
+	defer cl.Close()
+	for {
+		err := what(kadm.NewClient(cl))
+		var network net.Error
+		if !errors.As(err, &network) && !errors.Is(err, io.EOF) {
+			return err
+		}
+		select {
+		case <-ctx.Done():
+			return err
+		case <-time.After(200 * time.Millisecond):
+		}
+	}
+}
+
+// create makes a topic of N partitions, each with the cluster's default number of replicas. The
+// records' timestamps lie years back, so nothing but -1 keeps them from retention.
+func create(ctx context.Context, a gen.Args) error {
+	forever, first := "-1", true
+	return administer(ctx, a, func(adm *kadm.Client) error {
+		_, err := adm.CreateTopic(ctx, int32(a.N), -1, map[string]*string{"retention.ms": &forever}, a.Topic)
+		if !first && errors.Is(err, kerr.TopicAlreadyExists) {
+			return nil // by the attempt before, whose answer was lost
+		}
+		if first = false; err != nil {
+			return fmt.Errorf("create %s: %w", a.Topic, err)
+		}
+		return nil
+	})
 }
 
 // committed succeeds when the group has committed N records of the topic over all partitions.
 func committed(ctx context.Context, a gen.Args) error {
-	adm, err := admin(a)
-	if err != nil {
-		return err
-	}
-	defer adm.Close()
-	offsets, err := adm.FetchOffsets(ctx, a.Group)
-	if err != nil {
-		return err
-	}
-	sum := int64(0)
-	offsets.Each(func(o kadm.OffsetResponse) {
-		if o.Topic == a.Topic && o.Err == nil {
-			sum += o.At
+	return administer(ctx, a, func(adm *kadm.Client) error {
+		offsets, err := adm.FetchOffsets(ctx, a.Group)
+		if err != nil {
+			return fmt.Errorf("offsets of group %s: %w", a.Group, err)
 		}
+		sum := int64(0)
+		offsets.Each(func(o kadm.OffsetResponse) {
+			if o.Topic == a.Topic && o.Err == nil {
+				sum += o.At
+			}
+		})
+		if sum != int64(a.N) {
+			return fmt.Errorf("group %s committed %d records of %s, want %d", a.Group, sum, a.Topic, a.N)
+		}
+		fmt.Fprintln(os.Stderr, "committed", sum)
+		return nil
 	})
-	if sum != int64(a.N) {
-		return fmt.Errorf("group %s committed %d records of %s, want %d", a.Group, sum, a.Topic, a.N)
-	}
-	fmt.Fprintln(os.Stderr, "committed", sum)
-	return nil
 }
