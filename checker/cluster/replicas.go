@@ -161,6 +161,7 @@ func (r *Replicas) Crashed(node int32, lost func(name string) bool) {
 func (r *Replicas) Wiped(node int32) {
 	r.Crashed(node, func(string) bool { return true })
 	for _, p := range r.list {
+		*p.log(node) = replica{}
 		for i := range p.lossy {
 			p.lossy[i].wiped = p.lossy[i].wiped || p.lossy[i].node == node
 		}
@@ -214,13 +215,13 @@ func (p *replicated) crashed(node int32) bool {
 	return slices.ContainsFunc(p.lossy, func(c crash) bool { return c.node == node && c.lost })
 }
 
-// heal forgets the crashes of replicas that the controller took back into the ISR, and that
-// hold what is committed.
+// heal forgets the crashes of replicas that a leader took back into the ISR, and that hold what
+// is committed. One that is in the ISR while nobody leads never left it: it was the last one.
 func (p *replicated) heal(s *State, m *Partition) {
 	p.lossy = slices.DeleteFunc(p.lossy, func(c crash) bool {
 		b := s.Broker(c.node)
 		return !slices.Contains(m.Replicas, c.node) || b != nil && b.Epoch > c.epoch && slices.Contains(m.ISR, c.node) && p.log(c.node).end() >= p.told &&
-			(m.Leader != c.node || p.leads > c.leads)
+			m.Leader >= 0 && (m.Leader != c.node || p.leads > c.leads)
 	})
 }
 

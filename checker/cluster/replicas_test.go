@@ -41,6 +41,11 @@ func TestReplicasFindLostAndChangedLogs(t *testing.T) {
 		r.State.apply([][]byte{changeRec(id, members, nil, nil, nil, nil, members[0])}, 50)
 	}
 	again := func(r *Replicas, node int32) { r.State.apply([][]byte{brokerRec(node, 90, 0)}, 90) }
+	// alone leaves one member in the ISR, down, with more in its log than anybody was told of.
+	alone := func(r *Replicas, node int32) {
+		r.See(node, "t-0", id, 0, entries(12, 0), 10)
+		r.State.apply([][]byte{changeRec(id, []int32{node}, nil, nil, nil, nil, -1), fenceRec(node, int64(node), 1)}, 50)
+	}
 	no, yes := func(string) bool { return false }, func(string) bool { return true }
 	for _, c := range []struct {
 		name string
@@ -72,6 +77,35 @@ func TestReplicasFindLostAndChangedLogs(t *testing.T) {
 		{"both lost power", 1, func(r *Replicas) { r.Crashed(2, yes); r.Crashed(1, yes); again(r, 2); r.Began(2, "t-0", 1, 9, false) }, ""},
 		{"both lost power, another one leads", 1, func(r *Replicas) { r.Crashed(2, yes); r.Crashed(1, yes); r.Began(3, "t-0", 1, 9, false) }, "I4"},
 		{"the last member lost power, nobody keeps eligible leaders", 0, func(r *Replicas) { r.Crashed(2, yes); again(r, 2); r.Began(2, "t-0", 1, 9, false) }, ""},
+		{"the last member lost power, and was told of what it lost later", 0, func(r *Replicas) {
+			alone(r, 2)
+			r.Crashed(2, yes)
+			r.See(2, "t-0", id, 0, entries(10, 0), 10)
+			again(r, 2)
+			r.Check(none, anyone) // nobody took it back into the ISR
+			r.Told("t-0", 12)
+			isr(r, 2)
+			r.Began(2, "t-0", 2, 10, false)
+		}, ""},
+		{"the last member lost its disk", 0, func(r *Replicas) {
+			alone(r, 2)
+			r.Wiped(2)
+			again(r, 2)
+			r.Check(none, anyone)
+			r.See(2, "t-0", id, 0, nil, 0)
+			r.Check(none, anyone)
+			isr(r, 2)
+			r.Began(2, "t-0", 2, 0, false)
+		}, ""},
+		{"the last member was killed and lost something", 0, func(r *Replicas) {
+			alone(r, 2)
+			r.Crashed(2, no)
+			again(r, 2)
+			r.Told("t-0", 12)
+			r.See(2, "t-0", id, 0, entries(10, 0), 10)
+			isr(r, 2)
+			r.Began(2, "t-0", 2, 10, false)
+		}, "I4"},
 		{"a leader that the controller has not heard of since", 1, func(r *Replicas) { r.Crashed(2, yes); r.Began(2, "t-0", 1, 9, false) }, ""},
 		{"a leader of an epoch that is over", 1, func(r *Replicas) { isr(r, 1, 2, 3); isr(r, 1, 2, 3); r.Began(2, "t-0", 1, 9, false) }, ""},
 		{"who lost power is back in the ISR", 1, func(r *Replicas) {
