@@ -67,7 +67,7 @@ func newClusterRun(seed uint64, duration time.Duration, verbose bool) *clusterRu
 		seed: seed, rng: stream(seed, "real"), verbose: verbose, rec: client.NewRecorder(), exits: make(chan nodeExit, 64),
 		net: tcp.New(tcp.Config{}), rt: live.New(live.Options{}), interval: make(map[string]int64), segment: make(map[string]int64), began: time.Now(),
 		// A long run has slower clients, so that its history stays about as long.
-		pace: 4*time.Millisecond + duration/30_000,
+		pace: 4*time.Millisecond + duration/60_000,
 	}
 }
 
@@ -194,9 +194,14 @@ func (r *clusterRun) run(duration time.Duration) (v checker.Verdict, err error) 
 			return v, nil
 		}
 	}
+	last, err := r.metadata(r.nodes[0].broker)
+	if err != nil {
+		return v, err
+	}
 	if err := r.stopAll(); err != nil {
 		v.Failf("clean-stop", "nodes", "%v", err)
 	}
+	judgeCatalog(last, r.nodes, &v)
 	j := scenarios.ClusterJudge{Rec: r.rec, Dead: map[int]bool{}, Interval: r.interval, Segment: r.segment, Reader: reader}
 	for _, n := range r.nodes {
 		j.Nodes = append(j.Nodes, &scenarios.Judge{Files: osFiles{}, LogDirs: []string{n.data()}, Rec: r.rec, Dead: map[int]bool{}})

@@ -17,6 +17,7 @@ type faultPlan struct {
 	rng     *rand.Rand
 	agenda  []later
 	counts  map[string]int
+	calm    time.Duration // the longest between two faults
 	healing bool
 }
 
@@ -34,7 +35,9 @@ type fault struct {
 }
 
 func newFaultPlan(r *clusterRun) *faultPlan {
-	return &faultPlan{r: r, rng: stream(r.seed, "faults"), counts: make(map[string]int)}
+	p := &faultPlan{r: r, rng: stream(r.seed, "faults"), counts: make(map[string]int)}
+	p.calm = 4 * time.Second << p.rng.IntN(3)
+	return p
 }
 
 func (p *faultPlan) classes() []fault {
@@ -67,7 +70,7 @@ func (p *faultPlan) run(duration time.Duration) error {
 	}
 	var next func() error
 	next = func() error {
-		p.after(p.between(300*time.Millisecond, 5*time.Second), next)
+		p.after(p.between(300*time.Millisecond, p.calm), next)
 		k := p.rng.IntN(sum)
 		for _, f := range all {
 			if k -= f.weight; k < 0 {

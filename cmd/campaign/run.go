@@ -133,9 +133,9 @@ func (s *summary) print(out *os.File, wall time.Duration, scenario string) {
 	}
 	slices.Sort(reached)
 	fmt.Fprintf(out, "probes: %s\n", strings.Join(reached, ", "))
-	if scenario == "" || scenario == scenarios.Swarm {
+	if probes := scenarios.ProbesOf(scenario); len(probes) > 0 {
 		var never []string
-		for _, n := range scenarios.Probes {
+		for _, n := range probes {
 			if s.probes[n] == 0 {
 				never = append(never, n)
 			}
