@@ -3,7 +3,8 @@
 //	campaign run     -seeds A-B [-workers W] [-scenario NAME]   run, and report
 //	campaign verify  -seeds A-B                                 run twice, and compare hashes
 //	campaign mutants [-only NAME]                               put bugs back, and see them caught
-//	campaign real    -seed N -duration D                        the same against a real process
+//	campaign real    -seed N -duration D [-nodes N]             the same against real processes
+//	campaign real    -failover K                                how long failovers take
 //	campaign scenarios                                          list the named scenarios
 package main
 
@@ -50,7 +51,8 @@ func usage() {
   campaign run       -seeds A-B [-workers W] [-scenario NAME] [-ops N]
   campaign verify    -seeds A-B [-scenario NAME] [-ops N]
   campaign mutants   [-only NAMES] [-budget SECONDS]
-  campaign real      -seed N -duration D [-binary PATH]
+  campaign real      -seed N -duration D [-nodes N] [-network auto|namespaces|relay] [-binary PATH] [-dir PATH] [-v]
+  campaign real      -failover K [-nodes N] [-binary PATH]
   campaign scenarios`)
 	os.Exit(2)
 }
