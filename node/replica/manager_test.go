@@ -369,6 +369,35 @@ func TestOnlySyncedRecordsAreCommittedWhereEveryMessageIsFlushed(t *testing.T) {
 	})
 }
 
+// What was wanted to be synced may be cut before it is, when another broker leads: the task that
+// syncs must not go on for ever for the sake of an end that the log does not have.
+func TestWhatIsCutNeedsNoSync(t *testing.T) {
+	onDisk(t, t.TempDir(), meta.Empty(), func(h *host) {
+		h.apply(topicOf("orders", 7, 0)...)
+		p := h.partition(7)
+		for range 5 {
+			if _, _, err := h.append(p); err != nil {
+				t.Error(err)
+			}
+		}
+		var ended task.Event
+		ended.Init(h.tk.Runtime(), "test.ended")
+		p.mu.Lock()
+		p.wantSync, p.syncing = 5, true
+		p.mu.Unlock()
+		if err := p.log.TruncateTo(h.tk, 2); err != nil {
+			t.Error(err)
+		}
+		h.m.group.Go("sync", func(tk *task.T) {
+			p.sync(tk)
+			ended.Set()
+		})
+		if r := ended.Wait(h.tk, h.tk.Now().Add(10*time.Second)); r != task.Woken || p.Log().SyncedEnd() != 2 {
+			t.Errorf("%v: synced to %d, the log ends at 2", r, p.Log().SyncedEnd())
+		}
+	})
+}
+
 func TestSettingsChangeWhileThePartitionRuns(t *testing.T) {
 	onDisk(t, t.TempDir(), meta.Empty(), func(h *host) {
 		h.apply(append(topicOf("orders", 7, 0), topicOf("other", 8, 0)...)...)

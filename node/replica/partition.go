@@ -262,6 +262,8 @@ func (p *Partition) syncSoon(t *task.T, offset int64) {
 func (p *Partition) sync(t *task.T) {
 	for {
 		p.mu.Lock()
+		// What a truncation took since it was wanted is nobody's any more.
+		p.wantSync = min(p.wantSync, p.log.LogEndOffset())
 		want, served := p.wantSync, p.askers
 		p.askers = 0
 		if want <= p.log.SyncedEnd() || p.gone {
