@@ -14,7 +14,7 @@ from pathlib import Path
 import clients
 import dumps
 from tools import TOPIC_TOOL, expect
-from world import SEEDLOG, Failure, free_port, java, run
+from world import SEEDLOG, Failure, Refused, free_port, java, run
 
 NODES = 3
 REASSIGN_TOOL = "org.apache.kafka.tools.reassign.ReassignPartitionsCommand"
@@ -274,6 +274,9 @@ class ClusterTools:
             while t.is_alive():
                 self.rounds += 1
                 rows = clients.run_clients(self.cluster, ring, KILL_RECORDS, lambda line: None, prefix=f"kills-{self.rounds}-")
+                refused = [r.verdict.removeprefix("REFUSED: ") for r in rows if r.verdict.startswith("REFUSED")]
+                if refused:
+                    raise Refused("; ".join(refused))
                 bad = [f"{r.client.name}: {r.verdict}" for r in rows if r.verdict != "ok"]
                 expect(not bad, f"round {self.rounds}, killed so far {killed}: " + "; ".join(bad))
         finally:

@@ -76,10 +76,12 @@ def run_written():
 
 def run_cluster(with_tools, kills):
     """A cluster of three nodes and its checks; it is ended even if it does not come up."""
-    need("java", "java")
     with tempfile.TemporaryDirectory(prefix="seedlog-interop-") as tmp:
         try:
+            need("java", "java")
             three = cluster.Cluster(tmp)
+        except Refused as e:
+            return [report.Check("cluster of three", 0.0, f"REFUSED: {e}")]
         except Failure as e:
             return [report.Check("cluster of three", 0.0, f"FAILED: {e}")]
         try:

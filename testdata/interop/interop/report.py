@@ -75,5 +75,11 @@ def write_docs(rows, checks, n):
         "Under kill -9, an idempotent writer went on after the restart and every record was there once. The directories of Kafka's are",
         "those in `testdata/kafka-written` and one that its broker wrote in the run; `seedlog log dump` prints them line by line as",
         "Kafka's tool does.",
+        "",
+        "The cluster is `seedlog dev --nodes 3`. kafka-metadata-quorum asked for status and replication and removed and added a",
+        "controller; kafka-reassign-partitions generated, executed with a throttle, listed, verified and cancelled; kafka-features",
+        "upgraded and downgraded, dry and for good, and was refused. One node after the other was killed with -9 and came back 12 s",
+        "later while the clients wrote and read as above; then each partition was the same on all three nodes, byte for byte, and",
+        "the newest snapshot of the metadata on each node was one that it wrote itself.",
     ]
     DOCS.write_text("\n".join(lines) + "\n")
