@@ -48,7 +48,8 @@ type Config struct {
 	FetchTimeout       time.Duration // controller.quorum.fetch.timeout.ms
 	RequestTimeout     time.Duration // controller.quorum.request.timeout.ms
 	RetryBackoff       time.Duration // controller.quorum.retry.backoff.ms
-	// FetchMaxWait is how long the leader may hold a Fetch without news.
+	// FetchMaxWait is how long the leader may hold a Fetch without news: half the fetch timeout
+	// at most, for a follower that hears nothing for all of that stands for election.
 	FetchMaxWait time.Duration
 }
 
@@ -65,6 +66,7 @@ func (c Config) WithDefaults() Config {
 			*d.at = d.def
 		}
 	}
+	c.FetchMaxWait = min(c.FetchMaxWait, c.FetchTimeout/2)
 	return c
 }
 

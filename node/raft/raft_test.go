@@ -4,6 +4,7 @@ import (
 	"errors"
 	"math/rand/v2"
 	"testing"
+	"time"
 
 	"pgregory.net/rapid"
 
@@ -73,6 +74,30 @@ func TestObserversAreForgotten(t *testing.T) {
 	fetch(2, later)
 	if q, _ := c.Describe(later); len(q.Observers) != 1 {
 		t.Errorf("%d observers after their session", len(q.Observers))
+	}
+}
+
+// Where there is nothing new, a follower is told so well before it would stand for election: an
+// idle quorum keeps its leader, whatever its fetch timeout is, and whoever asks.
+func TestAnIdleFetchIsAnsweredWithinHalfTheFetchTimeout(t *testing.T) {
+	for _, timeout := range []time.Duration{10 * time.Millisecond, 449 * time.Millisecond, 2 * time.Second, time.Minute} {
+		c, err := New(Config{Self: keyOf(1), Log: &store{}, CanVote: true, State: NoElection(), FetchTimeout: timeout, Voters: []VoterSet{{0, []Voter{{Key: keyOf(1)}}}}, KRaftVersion: 1})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if c.cfg.FetchMaxWait > timeout/2 || c.cfg.FetchMaxWait > 500*time.Millisecond {
+			t.Errorf("fetch timeout %v: asks to wait %v", timeout, c.cfg.FetchMaxWait)
+		}
+		c.Step(Start{}, 0, nil)
+		c.cfg.Log.(*store).entries = []entry{{epoch: c.Epoch()}}
+		c.Step(Synced{1}, 0, nil)
+		out := c.Step(Request{1, Fetch{Epoch: c.Epoch(), Replica: keyOf(2), Offset: 1, LastEpoch: c.Epoch(), HighWatermark: 1, MaxWait: time.Hour}}, 0, nil)
+		if len(out.Answers) > 0 {
+			t.Fatalf("answered at once: %+v", out.Answers)
+		}
+		if out = c.Step(Tick{}, clock.Instant(0).Add(timeout/2), nil); len(out.Answers) != 1 {
+			t.Errorf("fetch timeout %v: no answer after half of it", timeout)
+		}
 	}
 }
 

@@ -51,7 +51,7 @@ func (c *Core) onFetch(id uint64, m Fetch, s *step) {
 		c.refuse(id, kerr.NotLeaderForPartition.Code, s)
 		return
 	}
-	p := parked{id, m, s.now.Add(min(m.MaxWait, c.cfg.FetchTimeout))}
+	p := parked{id, m, s.now.Add(min(m.MaxWait, c.cfg.FetchTimeout/2))}
 	if c.news(m) || m.MaxWait == 0 {
 		c.answerFetch(p, s)
 		return
