@@ -14,6 +14,7 @@ package api
 
 import (
 	"errors"
+	"math"
 
 	"github.com/twmb/franz-go/pkg/kerr"
 
@@ -310,14 +311,22 @@ func (op *fetchOp) look(target *fetchTarget, result *fetchResult) error {
 }
 
 // diverged compares the epoch of the asker's last record with the log (KIP-595). It reports
-// false if the log cannot tell where that epoch ended.
+// false if the log cannot tell where that epoch ended. A follower's end says nothing: what a
+// consumer has beyond it may be what the leader has.
 func (op *fetchOp) diverged(target *fetchTarget, result *fetchResult) (known bool) {
 	if target.asked.lastFetchedEpoch < 0 {
 		return true
 	}
-	epoch, end := target.part.Log().EndOffsetForEpoch(target.asked.lastFetchedEpoch)
-	if epoch < 0 || end < 0 {
+	log, logEnd := target.part.Log(), int64(math.MaxInt64)
+	if !target.leads {
+		logEnd = log.LogEndOffset()
+	}
+	epoch, end := log.EndOffsetForEpoch(target.asked.lastFetchedEpoch)
+	switch {
+	case epoch < 0 || end < 0:
 		return false
+	case end >= logEnd:
+		return true
 	}
 	if epoch < target.asked.lastFetchedEpoch || end < target.asked.offset {
 		result.diverges, result.divergeEpoch, result.divergeOffset = true, epoch, end
