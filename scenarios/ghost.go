@@ -109,6 +109,7 @@ func (g *ghost) jump(s *server) {
 // check looks and compares.
 func (g *ghost) check() {
 	g.look()
+	g.losses()
 	pending := g.quorum.Unsettled()
 	g.replicas.Check(pending, func(node int32) bool {
 		s := g.r.servers[node-1]
@@ -351,25 +352,24 @@ func (g *ghost) wiped(s *server) {
 	g.replicas.Wiped(s.id)
 }
 
-// began compares where a leader begins with what was told to be committed, and tells the
-// history of a lawful loss.
+// began notes where a leader begins, and compares it with what was told to be committed as soon
+// as the metadata on the disks has come to that.
 func (g *ghost) began(s *server, name string, epoch int32, offset int64) {
+	g.look()
+	g.replicas.Began(s.id, name, epoch, offset, uint64(g.r.Rec.Stamp()))
 	g.check()
-	unclean := false
-	if p := g.quorum.State.Named(name); p != nil {
-		unclean = g.quorum.State.Unclean(p.Topic)
-	}
-	loss, lost := g.replicas.Began(s.id, name, epoch, offset, unclean)
-	g.hand()
-	if !lost {
-		return
-	}
-	g.r.World.Probe("lawful-loss")
-	g.r.Rec.PowerLoss()
-	at := g.r.Rec.Stamp()
-	if i := g.r.Rec.Index(name); i >= 0 {
-		g.cuts[i] = cut{at, epoch}
-		g.r.Rec.Cut(history.Cut{At: at, Partition: i, Offset: loss.Offset, Unclean: loss.Unclean, Wiped: loss.Wiped, Epoch: epoch})
+}
+
+// losses tells the history of lawful losses.
+func (g *ghost) losses() {
+	for _, loss := range g.replicas.Losses() {
+		g.r.World.Probe("lawful-loss")
+		g.r.Rec.PowerLoss()
+		at := history.Stamp(loss.At)
+		if i := g.r.Rec.Index(loss.Name); i >= 0 {
+			g.cuts[i] = cut{at, loss.Epoch}
+			g.r.Rec.Cut(history.Cut{At: at, Partition: i, Offset: loss.Offset, Unclean: loss.Unclean, Wiped: loss.Wiped, Epoch: loss.Epoch})
+		}
 	}
 }
 

@@ -34,9 +34,10 @@ type replicated struct {
 	told      int64
 	committed []Entry
 	// lossy are crashed replicas that have not come back to the ISR, in the order of their crashes.
-	lossy []crash
-	began map[int32]int32 // leader by epoch
-	leads int32           // the newest epoch of a leader that others follow
+	lossy    []crash
+	began    map[int32]int32 // leader by epoch
+	unjudged []beginning     // the committed metadata has not come to them
+	leads    int32           // the newest epoch of a leader that others follow
 	// Cuts counts lawful losses.
 	cuts int
 }
@@ -197,7 +198,7 @@ func (r *Replicas) Check(pending func(topic ID, index int32) bool, usable func(n
 		if m == nil || pending(p.id, m.Index) {
 			continue
 		}
-		if m.stranger > p.leads {
+		if m.stranger > p.leads || len(p.unjudged) > 0 {
 			continue // what it lost is seen where it, or who leads after it, begins
 		}
 		p.heal(r.State, m)
@@ -272,64 +273,6 @@ func (p *replicated) hold(v *checker.Verdict, node int32, invariant string) {
 	}
 }
 
-// Loss is what a new leader does not have.
-type Loss struct {
-	Name   string
-	Offset int64
-	Epoch  int32
-	// Unclean: the leader was no member, and the topic allows that.
-	Unclean bool
-	// Wiped: the leader's disk was replaced.
-	Wiped bool
-}
-
-// Began takes the beginning of a leadership at an offset: one leader an epoch (I9). A leader
-// that begins below what was told to be committed lost it (I4), unless that is lawful:
-//
-//   - the topic allows unclean elections, and the leader was not a member before;
-//
-// A leader of an epoch that is over already, or one that crashed and has not registered since,
-// does not count: nobody follows it.
-//
-//   - or the leader itself crashed and lost it, and either as many replicas crashed since they
-//     were last in the ISR as min.insync.replicas asks for, or there are no eligible leader
-//     replicas to keep the last member out of the ISR.
-func (r *Replicas) Began(node int32, name string, epoch int32, offset int64, unclean bool) (loss Loss, lost bool) {
-	p := r.parts[name]
-	if p == nil {
-		return loss, false
-	}
-	if other, ok := p.began[epoch]; ok && other != node {
-		r.v.Failf("I9", name, "nodes %d and %d lead in epoch %d", other, node, epoch)
-	}
-	p.began[epoch] = node
-	m := r.State.Find(p.id, index(name))
-	if m == nil || m.LeaderEpoch > epoch || !p.registered(r.State, node) {
-		return loss, false
-	}
-	p.leads = max(p.leads, epoch)
-	p.extend(m)
-	self := p.crashed(node)
-	lawful := self && (len(p.lossy) >= r.State.MinISR(m) || !r.State.ELR())
-	if offset = min(offset, p.agrees(node)); offset >= p.told && !lawful {
-		return loss, false
-	}
-	offset = min(offset, p.log(node).end())
-	switch {
-	case unclean, lawful: // of what a crash took some may have been told to nobody yet
-	default:
-		r.v.Failf("I4", name, "node %d leads in epoch %d from %d on, and %d was told to be committed; min.insync.replicas %d, crashed: %s",
-			node, epoch, offset, p.told, r.State.MinISR(m), p.crashes())
-	}
-	p.told, p.cuts = min(p.told, offset), p.cuts+1
-	p.committed = p.committed[:position(p.committed, offset)]
-	for i := range p.logs {
-		p.logs[i].checked = min(p.logs[i].checked, offset)
-	}
-	wiped := slices.ContainsFunc(p.lossy, func(c crash) bool { return c.node == node && c.wiped })
-	return Loss{Name: name, Offset: offset, Epoch: epoch, Unclean: unclean, Wiped: wiped}, true
-}
-
 // agrees is up to where a replica has the committed log, what is not known of it included.
 func (p *replicated) agrees(node int32) int64 {
 	l := p.log(node)
@@ -348,13 +291,6 @@ func (p *replicated) agrees(node int32) int64 {
 
 // noOffset lies above all.
 const noOffset = int64(1) << 62
-
-// registered reports whether the controller knows of the node's last crash. Until then it may
-// name as leader who is not the same any more; that one does not serve.
-func (p *replicated) registered(s *State, node int32) bool {
-	b := s.Broker(node)
-	return !slices.ContainsFunc(p.lossy, func(c crash) bool { return c.node == node && (b == nil || b.Epoch <= c.epoch) })
-}
 
 func (p *replicated) crashes() string {
 	out := ""

@@ -40,6 +40,14 @@ func TestReplicasFindLostAndChangedLogs(t *testing.T) {
 	isr := func(r *Replicas, members ...int32) {
 		r.State.apply([][]byte{changeRec(id, members, nil, nil, nil, nil, members[0])}, 50)
 	}
+	// begins is a leader whose epoch the metadata has come to.
+	begins := func(r *Replicas, node int32, epoch int32, offset int64) {
+		for p := r.State.Named("t-0"); p.LeaderEpoch < epoch; {
+			r.State.apply([][]byte{changeRec(id, nil, nil, nil, nil, nil, node)}, 70)
+		}
+		r.Began(node, "t-0", epoch, offset, 0)
+		r.Losses()
+	}
 	again := func(r *Replicas, node int32) { r.State.apply([][]byte{brokerRec(node, 90, 0)}, 90) }
 	// alone leaves one member in the ISR, down, with more in its log than anybody was told of.
 	alone := func(r *Replicas, node int32) {
@@ -65,18 +73,21 @@ func TestReplicasFindLostAndChangedLogs(t *testing.T) {
 		{"above what was told anything goes", 1, func(r *Replicas) { r.See(2, "t-0", id, 0, append(entries(10, 0), entry(10, 3)), 10) }, ""},
 		{"a member that lost power", 1, func(r *Replicas) { r.Crashed(2, yes); r.See(2, "t-0", id, 0, entries(8, 0), 8) }, ""},
 		{"a member that was killed", 1, func(r *Replicas) { r.Crashed(2, no); r.See(2, "t-0", id, 0, entries(8, 0), 8) }, "I3"},
-		{"a leader that has everything", 1, func(r *Replicas) { r.Began(2, "t-0", 1, 10, false) }, ""},
-		{"two leaders in an epoch", 1, func(r *Replicas) { r.Began(2, "t-0", 1, 10, false); r.Began(3, "t-0", 1, 10, false) }, "I9"},
-		{"a leader that lacks something", 1, func(r *Replicas) { r.Began(2, "t-0", 1, 9, false) }, "I4"},
+		{"a leader that has everything", 1, func(r *Replicas) { begins(r, 2, 1, 10) }, ""},
+		{"two leaders in an epoch", 1, func(r *Replicas) { begins(r, 2, 1, 10); begins(r, 3, 1, 10) }, "I9"},
+		{"a leader that lacks something", 1, func(r *Replicas) { begins(r, 2, 1, 9) }, "I4"},
 		{"a leader that has something else", 1, func(r *Replicas) {
 			r.See(2, "t-0", id, 0, append(entries(8, 0), entry(8, 1), entry(9, 1), entry(10, 1)), 8)
-			r.Began(2, "t-0", 1, 11, false)
+			begins(r, 2, 1, 11)
 		}, "I4"},
-		{"where that is allowed", 1, func(r *Replicas) { r.Began(2, "t-0", 1, 9, true) }, ""},
-		{"one of two copies lost power", 1, func(r *Replicas) { r.Crashed(2, yes); again(r, 2); r.Began(2, "t-0", 1, 9, false) }, "I4"},
-		{"both lost power", 1, func(r *Replicas) { r.Crashed(2, yes); r.Crashed(1, yes); again(r, 2); r.Began(2, "t-0", 1, 9, false) }, ""},
-		{"both lost power, another one leads", 1, func(r *Replicas) { r.Crashed(2, yes); r.Crashed(1, yes); r.Began(3, "t-0", 1, 9, false) }, "I4"},
-		{"the last member lost power, nobody keeps eligible leaders", 0, func(r *Replicas) { r.Crashed(2, yes); again(r, 2); r.Began(2, "t-0", 1, 9, false) }, ""},
+		{"where that is allowed", 1, func(r *Replicas) {
+			r.State.apply([][]byte{configRec("t", "unclean.leader.election.enable", "true")}, 60)
+			begins(r, 2, 1, 9)
+		}, ""},
+		{"one of two copies lost power", 1, func(r *Replicas) { r.Crashed(2, yes); again(r, 2); begins(r, 2, 1, 9) }, "I4"},
+		{"both lost power", 1, func(r *Replicas) { r.Crashed(2, yes); r.Crashed(1, yes); again(r, 2); begins(r, 2, 1, 9) }, ""},
+		{"both lost power, another one leads", 1, func(r *Replicas) { r.Crashed(2, yes); r.Crashed(1, yes); begins(r, 3, 1, 9) }, "I4"},
+		{"the last member lost power, nobody keeps eligible leaders", 0, func(r *Replicas) { r.Crashed(2, yes); again(r, 2); begins(r, 2, 1, 9) }, ""},
 		{"the last member lost power, and was told of what it lost later", 0, func(r *Replicas) {
 			alone(r, 2)
 			r.Crashed(2, yes)
@@ -85,7 +96,7 @@ func TestReplicasFindLostAndChangedLogs(t *testing.T) {
 			r.Check(none, anyone) // nobody took it back into the ISR
 			r.Told("t-0", 12)
 			isr(r, 2)
-			r.Began(2, "t-0", 2, 10, false)
+			begins(r, 2, 2, 10)
 		}, ""},
 		{"the last member lost its disk", 0, func(r *Replicas) {
 			alone(r, 2)
@@ -95,7 +106,7 @@ func TestReplicasFindLostAndChangedLogs(t *testing.T) {
 			r.See(2, "t-0", id, 0, nil, 0)
 			r.Check(none, anyone)
 			isr(r, 2)
-			r.Began(2, "t-0", 2, 0, false)
+			begins(r, 2, 2, 0)
 		}, ""},
 		{"the last member was killed and lost something", 0, func(r *Replicas) {
 			alone(r, 2)
@@ -104,10 +115,31 @@ func TestReplicasFindLostAndChangedLogs(t *testing.T) {
 			r.Told("t-0", 12)
 			r.See(2, "t-0", id, 0, entries(10, 0), 10)
 			isr(r, 2)
-			r.Began(2, "t-0", 2, 10, false)
+			begins(r, 2, 2, 10)
 		}, "I4"},
-		{"a leader that the controller has not heard of since", 1, func(r *Replicas) { r.Crashed(2, yes); r.Began(2, "t-0", 1, 9, false) }, ""},
-		{"a leader of an epoch that is over", 1, func(r *Replicas) { isr(r, 1, 2, 3); isr(r, 1, 2, 3); r.Began(2, "t-0", 1, 9, false) }, ""},
+		{"a leader that the controller has not heard of since", 1, func(r *Replicas) { r.Crashed(2, yes); begins(r, 2, 1, 9) }, "I4"},
+		{"a leader that the disks do not tell of yet", 1, func(r *Replicas) {
+			r.See(2, "t-0", id, 0, append(entries(8, 0), entry(8, 1)), 8)
+			r.Began(2, "t-0", 1, 8, 0)
+			r.Losses()
+			r.Check(none, anyone) // it will be judged as a leader, and is not as a member
+		}, ""},
+		{"a leader that the disks tell of later", 1, func(r *Replicas) {
+			r.Began(2, "t-0", 1, 9, 0)
+			r.Losses()
+			r.State.apply([][]byte{changeRec(id, nil, nil, nil, nil, nil, 2)}, 70)
+			r.Losses()
+		}, "I4"},
+		{"what it tells meanwhile is not lost", 1, func(r *Replicas) {
+			r.Began(2, "t-0", 1, 10, 0)
+			for node := int32(1); node <= 3; node++ {
+				r.See(node, "t-0", id, 0, append(entries(10, 0), entry(10, 1)), 10)
+			}
+			r.Told("t-0", 11)
+			r.State.apply([][]byte{changeRec(id, nil, nil, nil, nil, nil, 2)}, 70)
+			r.Losses()
+		}, ""},
+		{"a leader of an epoch that is over", 1, func(r *Replicas) { isr(r, 1, 2, 3); isr(r, 1, 2, 3); begins(r, 2, 1, 9) }, ""},
 		{"who lost power is back in the ISR", 1, func(r *Replicas) {
 			r.Crashed(2, yes)
 			isr(r, 1, 3)
@@ -116,7 +148,7 @@ func TestReplicasFindLostAndChangedLogs(t *testing.T) {
 			r.Check(none, anyone)
 			r.Crashed(1, yes)
 			again(r, 1)
-			r.Began(1, "t-0", 5, 9, false)
+			begins(r, 1, 5, 9)
 		}, "I4"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -145,9 +177,15 @@ func TestTheBudgetKeepsAsManyCopiesAsTheProtocolNeeds(t *testing.T) {
 func TestALossMovesWhatIsCommitted(t *testing.T) {
 	var v checker.Verdict
 	r := replicated3(&v, 1)
-	loss, lost := r.Began(2, "t-0", 4, 7, true)
-	if !lost || loss.Offset != 7 || !loss.Unclean || r.HighWatermark("t-0") != 7 {
-		t.Fatalf("loss %+v %v, high watermark %d", loss, lost, r.HighWatermark("t-0"))
+	r.State.apply([][]byte{configRec("t", "unclean.leader.election.enable", "true")}, 60)
+	r.Began(2, "t-0", 1, 7, 33)
+	if lost := r.Losses(); len(lost) > 0 {
+		t.Fatalf("lost before the metadata tells of it: %+v", lost)
+	}
+	r.State.apply([][]byte{changeRec(topicID(9), nil, nil, nil, nil, nil, 2)}, 70)
+	lost := r.Losses()
+	if len(lost) != 1 || lost[0].Offset != 7 || !lost[0].Unclean || lost[0].At != 33 || r.HighWatermark("t-0") != 7 {
+		t.Fatalf("losses %+v, high watermark %d", lost, r.HighWatermark("t-0"))
 	}
 	for node := int32(1); node <= 3; node++ {
 		r.See(node, "t-0", topicID(9), 0, append(entries(7, 0), entry(7, 4)), 7)

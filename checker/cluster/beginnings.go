@@ -1,0 +1,98 @@
+package cluster
+
+import "slices"
+
+// Loss is what a new leader does not have.
+type Loss struct {
+	Name   string
+	Offset int64
+	Epoch  int32
+	// Unclean: the leader was no member, and the topic allows that.
+	Unclean bool
+	// Wiped: the leader's disk was replaced.
+	Wiped bool
+	// At is when the leader began, as [Replicas.Began] was told.
+	At uint64
+}
+
+// beginning is that of a leadership.
+type beginning struct {
+	node, epoch int32
+	offset      int64
+	told        int64 // by then
+	at          uint64
+}
+
+// Began takes the beginning of a leadership at an offset: one leader an epoch (I9). What the
+// leader does not have is judged when the committed metadata has come as far as the leader's:
+// what a look finds on the disks may lag behind. A leader of an epoch that is over already
+// does not count: nobody follows it.
+func (r *Replicas) Began(node int32, name string, epoch int32, offset int64, at uint64) {
+	p := r.parts[name]
+	if p == nil {
+		return
+	}
+	if other, ok := p.began[epoch]; ok && other != node {
+		r.v.Failf("I9", name, "nodes %d and %d lead in epoch %d", other, node, epoch)
+	}
+	p.began[epoch] = node
+	m := r.State.Find(p.id, index(name))
+	if m == nil || m.LeaderEpoch > epoch {
+		return
+	}
+	p.extend(m)
+	p.unjudged = append(p.unjudged, beginning{node, epoch, offset, p.told, at})
+}
+
+// Losses judges the beginnings that the metadata has come to, and returns what was lost
+// lawfully. A leader that begins below what was told to be committed lost it (I4), unless that
+// is lawful:
+//
+//   - the topic allows unclean elections, and the leader was not a member before;
+//   - or the leader itself crashed and lost it, and either as many replicas crashed since they
+//     were last in the ISR as min.insync.replicas asks for, or there are no eligible leader
+//     replicas to keep the last member out of the ISR.
+func (r *Replicas) Losses() (losses []Loss) {
+	for _, p := range r.list {
+		m := r.State.Find(p.id, index(p.name))
+		for len(p.unjudged) > 0 {
+			b := p.unjudged[0]
+			if m != nil && m.LeaderEpoch < b.epoch {
+				break
+			}
+			p.unjudged = p.unjudged[1:]
+			if m == nil {
+				continue
+			}
+			if loss, lost := r.lost(p, m, b); lost {
+				losses = append(losses, loss)
+			}
+		}
+	}
+	return losses
+}
+
+// lost judges a beginning.
+func (r *Replicas) lost(p *replicated, m *Partition, b beginning) (loss Loss, lost bool) {
+	p.leads = max(p.leads, b.epoch)
+	unclean := r.State.Unclean(m.Topic)
+	lawful := p.crashed(b.node) && (len(p.lossy) >= r.State.MinISR(m) || !r.State.ELR())
+	offset := min(b.offset, p.agrees(b.node))
+	if offset >= b.told && !lawful {
+		return loss, false
+	}
+	offset = min(offset, p.log(b.node).end())
+	switch {
+	case unclean, lawful: // of what a crash took some may have been told to nobody yet
+	default:
+		r.v.Failf("I4", p.name, "node %d leads in epoch %d from %d on, and %d was told to be committed; min.insync.replicas %d, crashed: %s",
+			b.node, b.epoch, offset, b.told, r.State.MinISR(m), p.crashes())
+	}
+	p.told, p.cuts = min(p.told, offset), p.cuts+1
+	p.committed = p.committed[:position(p.committed, offset)]
+	for i := range p.logs {
+		p.logs[i].checked = min(p.logs[i].checked, offset)
+	}
+	wiped := slices.ContainsFunc(p.lossy, func(c crash) bool { return c.node == b.node && c.wiped })
+	return Loss{Name: p.name, Offset: offset, Epoch: b.epoch, Unclean: unclean, Wiped: wiped, At: b.at}, true
+}
