@@ -1,8 +1,12 @@
 package quorum
 
 import (
+	"bytes"
+	"cmp"
 	"errors"
 	"fmt"
+	"maps"
+	"slices"
 	"time"
 
 	"github.com/twmb/franz-go/pkg/kmsg"
@@ -95,8 +99,11 @@ func (h *Host) fetch(t *task.T, s *raft.Send) {
 func (h *Host) closeLines() {
 	h.mu.Lock()
 	var lines []*line
-	for _, l := range h.senders { //order: all are closed, none waits for another
-		lines = append(lines, l)
+	keys := slices.SortedFunc(maps.Keys(h.senders), func(a, b raft.ReplicaKey) int {
+		return cmp.Or(cmp.Compare(a.ID, b.ID), bytes.Compare(a.Directory[:], b.Directory[:]))
+	})
+	for _, k := range keys { // who is woken first is part of the run
+		lines = append(lines, h.senders[k])
 	}
 	if h.fetcher != nil {
 		lines = append(lines, h.fetcher)

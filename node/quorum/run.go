@@ -1,6 +1,9 @@
 package quorum
 
 import (
+	"maps"
+	"slices"
+
 	"seedlog/clock/task"
 	"seedlog/node/raft"
 )
@@ -238,8 +241,8 @@ func (h *Host) end(t *task.T, err error) {
 			m.look.done.Set()
 		}
 	}
-	for _, c := range h.calls { //order: each only wakes its own task, which is told the same
-		c.done.Set()
+	for _, id := range slices.Sorted(maps.Keys(h.calls)) { // who is woken first is part of the run
+		h.calls[id].done.Set()
 	}
 	h.closeLines()
 	if h.env.LeaderMoved != nil {
