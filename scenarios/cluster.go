@@ -29,12 +29,31 @@ const ClusterOfOne = "cluster-of-one"
 type clusterRun struct {
 	r     *Run
 	ghost *ghost
+	marks *marks
 	// dynamic: the voters can change (kraft.version 1).
 	dynamic bool
-	elr     int16
+	voting  voting
+	// features are those whose levels the run may change.
+	features []client.Feature
+	elr      int16
 	// strict: no fault exceeds the fault budget, so that nothing that is committed may be lost.
 	strict bool
 	text   string
+}
+
+// voting is what becomes of dynamic voters in a run. That of a quorum that changes at will and
+// that of voters whose disks go exclude each other: whatever comes late, a majority of the
+// voters keeps its disks.
+type voting int
+
+const (
+	fixedVoters    voting = iota
+	changingVoters        // any voter may be removed, any other node added
+	replacedVoters        // a voter's disk may be replaced; its new directory takes its place
+)
+
+func (v voting) String() string {
+	return [...]string{"fixed-voters", "changing-voters", "replaced-voters"}[v]
 }
 
 // shape is what a cluster is made of.
@@ -42,6 +61,8 @@ type shape struct {
 	nodes, voters int
 	racks         int
 	dynamic       bool
+	voting        voting
+	features      []client.Feature
 	elr           int16
 	strict        bool
 	skew          func() sched.ClockParams
@@ -58,7 +79,7 @@ func (c *clusterRun) routes() *client.Routes {
 
 // startCluster adds the machines, formats them and starts the nodes.
 func (r *Run) startCluster(sh shape) bool {
-	c := &clusterRun{r: r, dynamic: sh.dynamic, elr: sh.elr, strict: sh.strict}
+	c := &clusterRun{r: r, marks: newMarks(), dynamic: sh.dynamic, voting: sh.voting, features: sh.features, elr: sh.elr, strict: sh.strict}
 	r.cluster = c
 	var static []string
 	var voters []cluster.Voter
@@ -111,7 +132,8 @@ func (r *Run) startCluster(sh shape) bool {
 			return false
 		}
 	}
-	c.text = fmt.Sprintf("nodes=%d voters=%d racks=%d dynamic=%v elr=%d strict=%v", sh.nodes, sh.voters, sh.racks, sh.dynamic, sh.elr, sh.strict)
+	c.text = fmt.Sprintf("nodes=%d voters=%d racks=%d dynamic=%v %v elr=%d features=%v strict=%v",
+		sh.nodes, sh.voters, sh.racks, sh.dynamic, sh.voting, sh.elr, len(sh.features) > 0, sh.strict)
 	if !r.Boot() {
 		return false
 	}
@@ -219,6 +241,16 @@ func drawShape(rng *rand.Rand) shape {
 	if rng.IntN(3) > 0 {
 		sh.racks = 2 + rng.IntN(2)
 	}
+	if v := voting(rng.IntN(4) % 3); sh.dynamic {
+		sh.voting = v
+	}
+	if rng.IntN(2) == 0 {
+		sh.features = []client.Feature{{Name: meta.MetadataVersionFeature, Min: meta.MetadataVersion39IV0, Max: meta.MetadataVersion41IV1}}
+		// Without ELR the last member of an ISR leads again, whatever it lost: beyond the budget.
+		if !sh.strict {
+			sh.features = append(sh.features, client.Feature{Name: meta.ELRVersionFeature, Min: 0, Max: 1})
+		}
+	}
 	sh.skew = func() sched.ClockParams {
 		return sched.ClockParams{SkewMs: rng.Int64N(2000) - 1000, DriftPPM: rng.Int64N(400) - 200}
 	}
@@ -268,13 +300,16 @@ func known(name string) bool {
 func (r *Run) createClusterTopics(rng *rand.Rand, sh shape) bool {
 	for i := range 1 + rng.IntN(3) {
 		topic := &client.Topic{Name: fmt.Sprintf("t%d", i), Partitions: 1 + rng.Int32N(6), Replication: 3, MinInsync: 1 + rng.IntN(2)}
+		if rng.IntN(6) == 0 {
+			topic.MinInsync = 3
+		}
 		if k := rng.IntN(6); k < 2 && !sh.strict {
 			topic.Replication = int16(1 + k)
 		}
 		topic.Replication = min(topic.Replication, int16(sh.nodes))
 		topic.MinInsync = min(topic.MinInsync, int(topic.Replication))
 		if sh.strict {
-			topic.MinInsync = 2
+			topic.MinInsync = max(topic.MinInsync, 2)
 		}
 		topic.Unclean = !sh.strict && rng.IntN(5) == 0
 		segment := drawn[int64](rng, 1<<10, 64<<10)

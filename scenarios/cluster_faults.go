@@ -1,10 +1,13 @@
 package scenarios
 
 import (
+	"errors"
 	"fmt"
 	"math/rand/v2"
+	"slices"
 	"time"
 
+	"seedlog/disk"
 	"seedlog/sim/simdisk"
 )
 
@@ -14,7 +17,7 @@ func (r *Run) moreClasses(p *plan) []*class {
 		return nil
 	}
 	c := &clusterPlan{plan: p, c: r.cluster}
-	return []*class{
+	classes := []*class{
 		{name: "broker-partition", once: c.cut},
 		{name: "isolated-broker", once: c.isolate},
 		{name: "broker-clog", once: c.clogBrokers},
@@ -22,9 +25,35 @@ func (r *Run) moreClasses(p *plan) []*class {
 		{name: "controller-pause", once: c.pauseController},
 		{name: "kill-several", once: c.killSeveral},
 		{name: "power-loss-of-several", once: c.powerLossOfSeveral},
-		{name: "wiped-disk", once: c.wipe},
 		{name: "rolling-restart", once: c.roll},
 	}
+	if slices.ContainsFunc(r.servers, c.mayWipe) {
+		classes = append(classes, &class{name: "wiped-disk", once: c.wipe})
+	}
+	return classes
+}
+
+// mayWipe reports whether a machine's disk may be replaced in this run at all: one of a static
+// quorum cannot be told from itself with an empty disk, and would vote again; nor could voters
+// that change at will be told from those that went with their disks.
+func (c *clusterPlan) mayWipe(s *server) bool {
+	return !s.voter && c.c.voting != changingVoters || c.c.voting == replacedVoters
+}
+
+// spares reports whether the metadata quorum can do without the machine's disk: it has no vote,
+// or all first voters have theirs with the disks of now, so that whatever of an operator's
+// changes comes late changes nothing.
+func (c *clusterPlan) spares(s *server) bool {
+	q := c.c.ghost.quorum
+	if !s.voter {
+		return true
+	}
+	for _, o := range c.r.servers {
+		if o.voter && (!q.Votes(o.id) || o.formatting) {
+			return false
+		}
+	}
+	return true
 }
 
 // clusterPlan is the part of a plan that strikes several nodes, or what is between them.
@@ -149,35 +178,52 @@ func (c *clusterPlan) powerLossOfSeveral(rng *rand.Rand) (fired, effective bool)
 	return n > 1, n > 1 && after > before
 }
 
-// wipe replaces a disk. A voter is spared: one of a static quorum cannot be told from itself
-// with an empty disk, and would vote again; nor is a machine wiped whose copies are needed.
+// wipe replaces a disk, of one of those whose copies are not needed.
 func (c *clusterPlan) wipe(rng *rand.Rand) (fired, effective bool) {
-	s := c.pick(rng)
-	if s.voter || !s.Up() || !c.r.afford(s) {
+	c.c.ghost.look()
+	var able []*server
+	for _, s := range c.r.servers {
+		if c.mayWipe(s) && c.spares(s) && s.Up() && c.r.afford(s) {
+			able = append(able, s)
+		}
+	}
+	if len(able) == 0 {
 		return false, false
 	}
-	c.c.ghost.look()
+	s := able[rng.IntN(len(able))]
+	if c.c.ghost.quorum.Votes(s.id) {
+		c.r.World.Probe("voter-wiped")
+	}
 	s.guard.crashing(false)
 	s.Kill()
 	s.Disk.Wipe()
 	s.Disk.SetCapacity(diskBytes)
 	s.Disk.SetReadOnly(false)
 	c.c.ghost.wiped(s)
+	s.formatting = true
+	c.formatAgain(s, drawn(rng, 100*time.Millisecond, 3*time.Second))
+	return true, true
+}
+
+// formatAgain formats a new disk and starts the node after a rest. Where a fault of the disk
+// strikes, the operator tries once more.
+func (c *clusterPlan) formatAgain(s *server, rest time.Duration) {
 	spec, err := c.c.formatSpec(s)
 	if err != nil {
 		c.r.Failf("scenario", s.Name, "format: %v", err)
-		return true, true
+		return
 	}
-	rest := drawn(rng, 100*time.Millisecond, 3*time.Second)
-	s.formatting = true
 	s.StartFormat(spec, func(err error) {
-		s.formatting = false
-		if err != nil {
+		switch {
+		case err == nil:
+			s.formatting = false
+			c.bootIn(s, rest)
+		case errors.Is(err, disk.ErrIO) || errors.Is(err, disk.ErrNoSpace) || errors.Is(err, disk.ErrReadOnly):
+			c.r.World.Sched.At(c.r.World.Now().Add(rest), func() { c.formatAgain(s, rest) })
+		default:
 			c.r.Failf("scenario", s.Name, "format: %v", err)
 		}
-		c.bootIn(s, rest)
 	})
-	return true, true
 }
 
 // roll restarts one node after the other, cleanly.

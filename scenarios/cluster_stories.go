@@ -228,45 +228,47 @@ func controlledShutdown(r *Run) {
 	})
 }
 
+// assign asks for a reassignment, or, for nil, that one is taken back.
+func (s *tale) assign(topic *client.Topic, target []int32) {
+	s.at(4, "reassign", func(t *task.T, p *client.Plain) {
+		req := kmsg.NewPtrAlterPartitionAssignmentsRequest()
+		req.TimeoutMillis = 10_000
+		part := kmsg.NewAlterPartitionAssignmentsRequestTopicPartition()
+		part.Replicas = target
+		rt := kmsg.NewAlterPartitionAssignmentsRequestTopic()
+		rt.Topic = topic.Name
+		rt.Partitions = append(rt.Partitions, part)
+		req.Topics = append(req.Topics, rt)
+		resp, err := p.Call(t, req)
+		if s.ok(err, "reassign") {
+			r := resp.(*kmsg.AlterPartitionAssignmentsResponse)
+			s.code(r.ErrorCode, nil, "reassign")
+			s.code(r.Topics[0].Partitions[0].ErrorCode, nil, "reassign")
+		}
+	})
+}
+
 // reassignmentStory is SPEC R9: replicas move, old ones serve until the new ones have
 // everything, offsets stay; one that is taken back ends as it began.
 func reassignmentStory(r *Run) {
 	tellCluster(r, six(1), func(s *tale) {
 		topic := s.replicated("move", []int32{4, 5})
 		s.produce(4, topic, -1, 100, nil)
-		assign := func(target []int32) {
-			s.at(2, "reassign", func(t *task.T, p *client.Plain) {
-				req := kmsg.NewPtrAlterPartitionAssignmentsRequest()
-				req.TimeoutMillis = 10_000
-				part := kmsg.NewAlterPartitionAssignmentsRequestTopicPartition()
-				part.Replicas = target
-				rt := kmsg.NewAlterPartitionAssignmentsRequestTopic()
-				rt.Topic = topic.Name
-				rt.Partitions = append(rt.Partitions, part)
-				req.Topics = append(req.Topics, rt)
-				resp, err := p.Call(t, req)
-				if s.ok(err, "reassign") {
-					r := resp.(*kmsg.AlterPartitionAssignmentsResponse)
-					s.code(r.ErrorCode, nil, "reassign")
-					s.code(r.Topics[0].Partitions[0].ErrorCode, nil, "reassign")
-				}
-			})
-		}
 		// Nobody comes to node 1's replica: the reassignment goes on until it is taken back.
 		s.apart(1, 4)
-		assign([]int32{1, 2})
+		s.assign(topic, []int32{1, 2})
 		s.wait(2 * time.Second)
 		p := s.partition(topic)
 		s.must(len(p.Adding) == 2 && len(p.Removing) == 2, "R9", "adding %v, removing %v", p.Adding, p.Removing)
 		s.must(p.Leader == 4, "R9", "node %d leads while the new replicas are empty", p.Leader)
 		s.produce(4, topic, -1, 10, nil)
-		assign(nil)
+		s.assign(topic, nil)
 		s.until("it is taken back", 10*time.Second, func() bool {
 			p := s.partition(topic)
 			return len(p.Adding)+len(p.Removing) == 0 && len(p.Replicas) == 2 && p.Replicas[0] == 4
 		})
 		s.together()
-		assign([]int32{1, 2})
+		s.assign(topic, []int32{1, 2})
 		s.until("it ends", time.Minute, func() bool {
 			p := s.partition(topic)
 			return len(p.Adding)+len(p.Removing) == 0 && len(p.Replicas) == 2 && p.Replicas[0] == 1

@@ -52,5 +52,10 @@ var named = []Scenario{
 	{"controlled-shutdown", "SPEC R10: leadership moves before the node stops", controlledShutdown},
 	{"reassignment", "SPEC R9: replicas move with their offsets, or are taken back", reassignmentStory},
 	{"closest-replica", "SPEC R11, KIP-392: a client of a rack reads from the replica there", closestReplica},
+	{"fast-failovers", "KIP-279: two leaders fail with records of their own, and are cut where the third parts from them", fastFailovers},
+	{"fenced-readers", "KIP-320: old and new leader epochs are refused, and who read what is gone is told where", fencedReaders},
+	{"fenced-replica", "KIP-841: who is fenced or shuts down joins no ISR", fencedReplica},
+	{"stale-replica", "KIP-903: who restarted joins no ISR by what its earlier self had", staleReplica},
+	{"failed-over-reassignment", "SPEC R9: a reassignment outlives its controller, and the next one takes it back", failedOverReassignment},
 	{"coordinator-durability", "KAFKA-10284: what the coordinator answered survives a power loss where topics are synced", coordinatorDurability},
 }

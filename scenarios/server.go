@@ -136,6 +136,9 @@ func (s *server) watchReady() {
 
 // saw watches the node's events.
 func (s *server) saw(e event.Event) {
+	if c := s.r.cluster; c != nil {
+		c.mark(s, e)
+	}
 	switch e.Name() {
 	case "node-state":
 		if e, ok := e.(event.NodeState); ok && e.Stage == "loaded" && s.r.cluster != nil {

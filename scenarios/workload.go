@@ -124,15 +124,17 @@ func (w *Workload) String() string { return strings.Join(w.text, ", ") }
 // rack, and an operator.
 func DrawClusterWorkload(rng *rand.Rand, r *Run) *Workload {
 	w := DrawWorkload(rng, r.Topics, r.Env)
-	if rng.IntN(3) > 0 {
+	if rng.IntN(3) > 0 || r.cluster.voting != fixedVoters {
 		e, group := r.Env(5 * time.Second)
 		o := &client.Operator{Env: e, Topics: r.Topics, Ops: 5 + rng.IntN(30), Pace: drawn(rng, 100*time.Millisecond, 4*time.Second)}
 		for _, s := range r.servers {
 			o.Brokers = append(o.Brokers, s.id)
-			if r.cluster.dynamic {
-				o.Voters = append(o.Voters, s.id)
+			if r.cluster.voting != fixedVoters && (s.voter || r.cluster.voting == changingVoters) {
+				o.Voters = append(o.Voters, client.Candidate{ID: s.id, Host: s.Name, Port: 9093})
 			}
 		}
+		o.Shrink = r.cluster.voting == changingVoters
+		o.Features = r.cluster.features
 		o.Did = r.count
 		w.add(group, "operator", o.Run)
 	}

@@ -10,16 +10,20 @@ import (
 )
 
 // Operator changes a cluster while it works: it moves replicas and takes that back, elects
-// preferred leaders, and alters settings. What it asks for may be refused; nothing that it
+// preferred leaders, alters settings, and changes voters and feature levels. What it asks for may be refused; nothing that it
 // does may lose or change a record.
 type Operator struct {
 	Env
 	Topics  []*Topic
 	Brokers []int32
-	// Voters, if there are any, may be taken out of the quorum and back.
-	Voters []int32
-	Ops    int
-	Pace   time.Duration
+	// Voters, if there are any, are who may be a voter of the metadata quorum. Shrink says that a
+	// voter may be removed that is well.
+	Voters []Candidate
+	Shrink bool
+	// Features are those whose levels may be changed.
+	Features []Feature
+	Ops      int
+	Pace     time.Duration
 	// Did counts what was accepted.
 	Did func(what string, effective bool)
 }
@@ -48,15 +52,26 @@ func (o *Operator) Run(t *task.T) {
 func (o *Operator) one(t *task.T, conn *Conn) error {
 	topic := o.Topics[o.Rand.IntN(len(o.Topics))]
 	index := o.Rand.Int32N(topic.Partitions)
-	switch o.Rand.IntN(6) {
+	n := 6
+	if len(o.Voters) > 0 {
+		n += 4
+	}
+	switch k := o.Rand.IntN(n); k {
 	case 0, 1:
 		return o.reassign(t, conn, topic, index)
 	case 2:
 		return o.cancel(t, conn, topic, index)
-	case 3, 4:
+	case 3:
 		return o.elect(t, conn, topic, index)
+	case 4:
+		if len(o.Features) > 0 {
+			return o.feature(t, conn)
+		}
+		return o.elect(t, conn, topic, index)
+	case 5:
+		return o.alter(t, conn, topic)
 	}
-	return o.alter(t, conn, topic)
+	return o.member(t, conn)
 }
 
 func (o *Operator) did(what string, code int16) {
@@ -75,10 +90,15 @@ func (o *Operator) reassign(t *task.T, conn *Conn, topic *Topic, index int32) er
 		target = append(target, o.Brokers[i])
 	}
 	code, err := o.assign(t, conn, topic, index, target)
-	if err == nil {
-		o.did("reassignment", code)
+	if err != nil {
+		return err
 	}
-	return err
+	if o.did("reassignment", code); code != 0 || o.Rand.IntN(2) == 0 {
+		return nil
+	}
+	// It is taken back, at once or while a new replica cannot follow.
+	t.Sleep(t.Now().Add(time.Millisecond << o.Rand.IntN(13)))
+	return o.cancel(t, conn, topic, index)
 }
 
 func (o *Operator) cancel(t *task.T, conn *Conn, topic *Topic, index int32) error {

@@ -101,8 +101,27 @@ type Fetched struct {
 	Preferred     int32 // the replica that the leader sends the client to, or -1
 	HighWatermark int64
 	LogStart      int64
-	Batches       []logfile.Batch
-	Bytes         []byte
+	// DivergingEpoch is where the log parts from what was read, and ends at DivergingEnd; -1 if it
+	// does not.
+	DivergingEpoch int32
+	DivergingEnd   int64
+	Batches        []logfile.Batch
+	Bytes          []byte
+}
+
+// FetchAfter is Fetch of a reader that knows the leader epoch, and read a record of epoch last
+// right before the offset.
+func (p *Plain) FetchAfter(t *task.T, topic *Topic, index int32, offset int64, current, last int32) (Fetched, error) {
+	req := p.fetchRequest(topic, index, 12, offset, current, 0)
+	req.Topics[0].Partitions[0].LastFetchedEpoch = last
+	return p.fetched(t, req)
+}
+
+// FetchAs is Fetch in the name of a follower with a broker epoch.
+func (p *Plain) FetchAs(t *task.T, topic *Topic, index int32, offset int64, current int32, replica int32, epoch int64) (Fetched, error) {
+	req := p.fetchRequest(topic, index, 15, offset, current, 0)
+	req.ReplicaState.ID, req.ReplicaState.Epoch = replica, epoch
+	return p.fetched(t, req)
 }
 
 // Fetch asks for one partition from an offset, in the leader epoch (-1 for none).
@@ -116,6 +135,10 @@ func (p *Plain) Await(t *task.T, topic *Topic, index int32, offset int64, atMost
 }
 
 func (p *Plain) fetch(t *task.T, topic *Topic, index int32, version int16, offset int64, epoch int32, wait time.Duration) (Fetched, error) {
+	return p.fetched(t, p.fetchRequest(topic, index, version, offset, epoch, wait))
+}
+
+func (p *Plain) fetchRequest(topic *Topic, index int32, version int16, offset int64, epoch int32, wait time.Duration) *kmsg.FetchRequest {
 	req := kmsg.NewPtrFetchRequest()
 	req.Version, req.MinBytes, req.MaxBytes, req.MaxWaitMillis, req.SessionEpoch = version, 0, 1<<20, int32(wait.Milliseconds()), -1
 	if wait > 0 {
@@ -130,6 +153,10 @@ func (p *Plain) fetch(t *task.T, topic *Topic, index int32, version int16, offse
 	rt.Topic, rt.TopicID = topic.Name, topic.ID
 	rt.Partitions = append(rt.Partitions, part)
 	req.Topics = append(req.Topics, rt)
+	return req
+}
+
+func (p *Plain) fetched(t *task.T, req *kmsg.FetchRequest) (Fetched, error) {
 	resp, err := p.Call(t, req)
 	if err != nil {
 		return Fetched{}, err
@@ -139,7 +166,8 @@ func (p *Plain) fetch(t *task.T, topic *Topic, index int32, version int16, offse
 		return Fetched{}, fmt.Errorf("%w: Fetch answered %d topics, code %d", ErrProtocol, len(r.Topics), r.ErrorCode)
 	}
 	a := r.Topics[0].Partitions[0]
-	out := Fetched{Code: a.ErrorCode, Preferred: a.PreferredReadReplica, HighWatermark: a.HighWatermark, LogStart: a.LogStartOffset, Bytes: a.RecordBatches}
+	out := Fetched{Code: a.ErrorCode, Preferred: a.PreferredReadReplica, HighWatermark: a.HighWatermark, LogStart: a.LogStartOffset,
+		DivergingEpoch: a.DivergingEpoch.Epoch, DivergingEnd: a.DivergingEpoch.EndOffset, Bytes: a.RecordBatches}
 	out.Batches, _, _ = logfile.Scan(a.RecordBatches)
 	return out, nil
 }
