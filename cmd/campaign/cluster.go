@@ -73,7 +73,7 @@ func newClusterRun(seed uint64, duration time.Duration, verbose bool) *clusterRu
 
 // say notes what was done.
 func (r *clusterRun) say(format string, args ...any) {
-	line := fmt.Sprintf("%7.2f s  ", time.Since(r.began).Seconds()) + fmt.Sprintf(format, args...)
+	line := fmt.Sprintf("%7.2f s, %d operations: ", time.Since(r.began).Seconds(), r.rec.Ops()) + fmt.Sprintf(format, args...)
 	r.story = append(r.story, line)
 	if r.verbose {
 		fmt.Println(line)

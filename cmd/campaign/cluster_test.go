@@ -126,7 +126,7 @@ func TestADistributionIsOfAll(t *testing.T) {
 func TestAgendasAreDrawnFromTheSeed(t *testing.T) {
 	draw := func(seed uint64) string {
 		p := newFaultPlan(&clusterRun{seed: seed})
-		return fmt.Sprint(p.calm, p.between(0, time.Hour), p.rng.IntN(1000))
+		return fmt.Sprint(p.calm, p.single, p.between(0, time.Hour), p.rng.IntN(1000))
 	}
 	first, again, other := draw(1), draw(1), draw(2)
 	if first != again || first == other {

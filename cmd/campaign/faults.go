@@ -13,11 +13,14 @@ import (
 // faultPlan draws faults and does them, one decision at a time: everything about processes
 // happens in run.
 type faultPlan struct {
-	r       *clusterRun
-	rng     *rand.Rand
-	agenda  []later
-	counts  map[string]int
-	calm    time.Duration // the longest between two faults
+	r      *clusterRun
+	rng    *rand.Rand
+	agenda []later
+	counts map[string]int
+	calm   time.Duration // the longest between two faults
+	// single: a fault waits until the nodes have got over the last one.
+	single  bool
+	changes int // of the network, that still hold
 	healing bool
 }
 
@@ -36,7 +39,11 @@ type fault struct {
 
 func newFaultPlan(r *clusterRun) *faultPlan {
 	p := &faultPlan{r: r, rng: stream(r.seed, "faults"), counts: make(map[string]int)}
-	p.calm = 4 * time.Second << p.rng.IntN(3)
+	if p.single = p.rng.IntN(2) == 0; p.single {
+		p.calm = 4 * time.Second << p.rng.IntN(2)
+	} else {
+		p.calm = 6 * time.Second << p.rng.IntN(2)
+	}
 	return p
 }
 
@@ -71,6 +78,9 @@ func (p *faultPlan) run(duration time.Duration) error {
 	var next func() error
 	next = func() error {
 		p.after(p.between(300*time.Millisecond, p.calm), next)
+		if p.single && p.troubled() {
+			return nil
+		}
 		k := p.rng.IntN(sum)
 		for _, f := range all {
 			if k -= f.weight; k < 0 {
@@ -82,6 +92,11 @@ func (p *faultPlan) run(duration time.Duration) error {
 	}
 	p.after(p.between(time.Second, 3*time.Second), next)
 	return p.until(time.Now().Add(duration))
+}
+
+// troubled reports whether some node is away, or cut off.
+func (p *faultPlan) troubled() bool {
+	return p.changes > 0 || slices.ContainsFunc(p.r.nodes, func(n *node) bool { return n.state != nodeUp || n.paused })
 }
 
 // until does what is on the agenda, and takes what happens, up to a time.
@@ -311,7 +326,9 @@ func (p *faultPlan) change(pairs [][2]int, rule links.Rule, what string) {
 		p.r.rules.Set(x[0], x[1], rule)
 	}
 	p.r.say("%s: %s, for %v", strings.Join(text, " "), what, d)
+	p.changes++
 	p.after(d, func() error {
+		p.changes--
 		for _, x := range pairs {
 			p.r.rules.Set(x[0], x[1], links.Rule{})
 		}
@@ -357,13 +374,13 @@ func (p *faultPlan) heal() error {
 
 // String counts what was done.
 func (p *faultPlan) String() string {
-	var names []string
+	names := []string{fmt.Sprintf("one-at-a-time=%v", p.single)}
 	for name := range p.counts {
 		names = append(names, name)
 	}
-	slices.Sort(names)
-	for i, name := range names {
-		names[i] = fmt.Sprintf("%s=%d", name, p.counts[name])
+	slices.Sort(names[1:])
+	for i, name := range names[1:] {
+		names[1+i] = fmt.Sprintf("%s=%d", name, p.counts[name])
 	}
 	return strings.Join(names, " ")
 }
