@@ -102,8 +102,7 @@ func (f *clusterBenchFlags) run(c *cobra.Command) error {
 	return r.stop()
 }
 
-// start starts the node and the cluster, whose sessions are short so that a node that stands
-// still is noticed soon.
+// start starts the node and the cluster, with the time-outs that they have by default.
 func (r *clusterBench) start(dir string) error {
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return err
@@ -116,7 +115,7 @@ func (r *clusterBench) start(dir string) error {
 	if err != nil {
 		return err
 	}
-	f := devFlags{nodes: 3, dir: dir, port: port, set: []string{"broker.session.timeout.ms=3000", "broker.heartbeat.interval.ms=500", "replica.lag.time.max.ms=2000"}}
+	f := devFlags{nodes: 3, dir: dir, port: port}
 	self, err := os.Executable()
 	if err != nil {
 		return err

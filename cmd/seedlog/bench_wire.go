@@ -155,11 +155,14 @@ func newProduceReply(topic string) produceReply {
 
 // check returns the base offset of the batch.
 func (p *produceReply) check(b []byte) (int64, error) {
-	if len(b) < p.codeAt+10 || p.size != 0 && len(b) != p.size {
+	if len(b) < p.codeAt+10 {
 		return 0, fmt.Errorf("reply of %d bytes", len(b))
 	}
 	if code := int16(binary.BigEndian.Uint16(b[p.codeAt:])); code != 0 {
 		return 0, kerr.ErrorForCode(code)
+	}
+	if p.size != 0 && len(b) != p.size {
+		return 0, fmt.Errorf("reply of %d bytes", len(b))
 	}
 	p.size = len(b)
 	return int64(binary.BigEndian.Uint64(b[p.codeAt+2:])), nil
