@@ -57,5 +57,10 @@ var named = []Scenario{
 	{"fenced-replica", "KIP-841: who is fenced or shuts down joins no ISR", fencedReplica},
 	{"stale-replica", "KIP-903: who restarted joins no ISR by what its earlier self had", staleReplica},
 	{"failed-over-reassignment", "SPEC R9: a reassignment outlives its controller, and the next one takes it back", failedOverReassignment},
+	{"shrunk-isr", "KAFKA-13091: what waited for a follower is committed when the follower has left the ISR", shrunkISR},
+	{"demoted-leader", "KAFKA-2960: whoever waits for a leader hears at once that it leads no more", demotedLeader},
+	{"isolated-controller", "KAFKA-15489: a leader of the quorum without a majority resigns, and brokers find the new one", isolatedController},
+	{"steady-stream", "SPEC R2: a follower joins the ISR while its leader is written to without a pause", steadyStream},
+	{"old-incarnation", "KIP-903: what a former incarnation fetched lets nobody into the ISR", oldIncarnation},
 	{"coordinator-durability", "KAFKA-10284: what the coordinator answered survives a power loss where topics are synced", coordinatorDurability},
 }

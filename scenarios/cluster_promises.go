@@ -1,0 +1,177 @@
+package scenarios
+
+import (
+	"slices"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kerr"
+	"github.com/twmb/franz-go/pkg/kmsg"
+
+	"seedlog/clock/task"
+	"seedlog/scenarios/client"
+)
+
+// asked is a produce request that somebody waits for while the story goes on.
+type asked struct {
+	done bool
+	code int16
+	err  error
+}
+
+// ask produces one record at a node in the background, with acks=all and a minute for it.
+func (s *tale) ask(id int32, topic *client.Topic) *asked {
+	a := &asked{}
+	e, group := s.Env(2 * time.Minute)
+	group.Go("ask", func(t *task.T) {
+		p := client.OpenAt(t, &e, s.node(id).Addr())
+		p.Within = time.Minute
+		var got client.Produced
+		got, a.err = p.Produce(t, topic, 0, 9, -1, batch(t.UnixMilli(), nobody, 1, 20, 0))
+		a.done, a.code = true, got.Code
+		p.Close()
+	})
+	return a
+}
+
+// answered expects the answer within a second.
+func (s *tale) answered(a *asked, want *kerr.Error, after string) {
+	s.World.Run(func() bool { return a.done || s.over() }, time.Second)
+	_ = s.must(a.done, "I30", "no answer a second after %s", after) && s.ok(a.err, "produce") && s.code(a.code, want, "produce")
+}
+
+// shrunkISR is KAFKA-13091: when a silent follower has left the ISR, what waited for it is
+// committed at once, though nobody produces or fetches any more.
+func shrunkISR(r *Run) {
+	r.Set("replica.lag.time.max.ms", "8000")
+	tellCluster(r, six(1), func(s *tale) {
+		topic := s.replicated("shrunk", []int32{4, 5})
+		s.produce(4, topic, -1, 3, nil)
+		s.apart(4, 5)
+		a := s.ask(4, topic)
+		s.isr(topic, 1)
+		s.answered(a, nil, "the ISR shrank")
+	})
+}
+
+// demotedLeader is KAFKA-2960: whoever waits for a leader is told at once that it leads no more.
+func demotedLeader(r *Run) {
+	tellCluster(r, six(1), func(s *tale) {
+		topic := s.replicated("demoted", []int32{4, 5, 6})
+		s.kill(4)
+		s.led(topic, 5)
+		s.start(4)
+		s.isr(topic, 3)
+		s.apart(5, 4, 6)
+		a := s.ask(5, topic)
+		s.wait(500 * time.Millisecond)
+		s.must(!a.done, "R4", "acks=all was answered with code %d, and nobody has the record", a.code)
+		s.at(1, "elect", func(t *task.T, p *client.Plain) {
+			req := kmsg.NewPtrElectLeadersRequest()
+			req.Version, req.TimeoutMillis = 2, 10_000
+			_, err := p.Call(t, req)
+			s.ok(err, "elect")
+		})
+		s.led(topic, 4)
+		s.answered(a, kerr.NotLeaderForPartition, "another leads")
+		s.together()
+		s.equal(topic, 0)
+	})
+}
+
+// isolatedController is KAFKA-15489: a leader of the quorum that no majority hears of resigns,
+// and brokers that still hear of it find the new one.
+func isolatedController(r *Run) {
+	tellCluster(r, six(1), func(s *tale) {
+		old := s.cluster.controller()
+		if !s.must(old != nil, "liveness", "nobody leads the quorum") {
+			return
+		}
+		for id := int32(1); id <= 3; id++ {
+			if id != old.id {
+				s.World.Net.Partition(old.Name, s.node(id).Name)
+				s.World.Net.Partition(s.node(id).Name, old.Name)
+			}
+		}
+		s.wait(5 * time.Second)
+		s.at(4, "create", func(t *task.T, p *client.Plain) {
+			code := int16(-1)
+			for until := t.Now().Add(20 * time.Second); code != 0 && t.Now() < until; {
+				req := kmsg.NewPtrCreateTopicsRequest()
+				req.Version, req.TimeoutMillis = 7, 2000
+				topic := kmsg.NewCreateTopicsRequestTopic()
+				topic.Topic, topic.NumPartitions, topic.ReplicationFactor = "new", 1, 1
+				req.Topics = append(req.Topics, topic)
+				resp, err := p.Call(t, req)
+				if !s.ok(err, "create") {
+					return
+				}
+				if code = resp.(*kmsg.CreateTopicsResponse).Topics[0].ErrorCode; code == kerr.TopicAlreadyExists.Code {
+					code = 0 // an answer was lost
+				}
+			}
+			s.must(code == 0, "liveness", "the metadata does not change 25 seconds after its leader was cut off: %s", client.CodeName(code))
+		})
+		s.together()
+	})
+}
+
+// steadyStream: a follower joins the ISR while its leader is written to without a pause.
+func steadyStream(r *Run) {
+	tellCluster(r, six(1), func(s *tale) {
+		topic := s.replicated("stream", []int32{4, 5})
+		s.stopNode(5)
+		s.isr(topic, 1)
+		over := false
+		for range 4 {
+			e, group := s.Env(time.Minute)
+			group.Go("stream", func(t *task.T) {
+				p := client.OpenAt(t, &e, s.node(4).Addr())
+				for !over {
+					if _, err := p.Produce(t, topic, 0, 9, 1, batch(t.UnixMilli(), nobody, 1, 20, 0)); err != nil {
+						break
+					}
+				}
+				p.Close()
+			})
+		}
+		s.start(5)
+		ok := s.until("the follower joins under a stream of records", 20*time.Second, func() bool { return len(s.partition(topic).ISR) == 2 })
+		over = true
+		s.must(ok, "liveness", "the ISR is %v, the replicas end at %v", s.partition(topic).ISR, s.ends(topic))
+	})
+}
+
+// oldIncarnation is KIP-903: a proposal that names an incarnation which is gone by the time
+// that the controller hears of it does not let the present one into the ISR.
+func oldIncarnation(r *Run) {
+	r.Set("broker.session.timeout.ms", "30000")
+	tellCluster(r, six(1), func(s *tale) {
+		topic := s.replicated("old", []int32{4, 5})
+		s.produce(4, topic, -1, 10, nil)
+		s.stopNode(5)
+		s.isr(topic, 1)
+		s.produce(4, topic, -1, 10, nil)
+		// The leader knows that node 5 is back, and then says nothing to the controller.
+		s.apart(5, 4)
+		s.start(5)
+		s.wait(time.Second)
+		s.apart(4, 1, 2, 3)
+		s.World.Net.Heal(s.node(4).Name, s.node(5).Name)
+		s.World.Net.Heal(s.node(5).Name, s.node(4).Name)
+		s.until("node 5 has caught up", 20*time.Second, func() bool { return s.ends(topic)[5] == 20 })
+		s.wait(time.Second)
+		s.apart(5, 4)
+		s.stopNode(5)
+		s.start(5)
+		s.wait(time.Second)
+		for id := int32(1); id <= 3; id++ {
+			s.World.Net.Heal(s.node(4).Name, s.node(id).Name)
+			s.World.Net.Heal(s.node(id).Name, s.node(4).Name)
+		}
+		s.wait(5 * time.Second)
+		p := s.partition(topic)
+		s.must(!slices.Contains(p.ISR, 5), "I8", "node 5 is in the ISR %v and has fetched nothing since it registered", p.ISR)
+		s.together()
+		s.equal(topic, 20)
+	})
+}
