@@ -9,6 +9,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kmsg"
 
 	"seedlog/clock/task"
+	"seedlog/node/meta"
 	"seedlog/node/quorum"
 	"seedlog/sim/sched"
 )
@@ -190,6 +191,38 @@ func TestVotersAreAddedAndRemoved(t *testing.T) {
 	c.moreAcked(10)
 	c.level()
 	c.reached("quorum-voter-added", "quorum-voter-removed", "quorum-removed")
+}
+
+// A change of the voters that comes in together with queued records goes behind them.
+func TestVotersChangeBehindWhatIsQueued(t *testing.T) {
+	c := newCluster(t, 8, 3, sched.Calm())
+	c.up(3)
+	c.moreAcked(10)
+	l := c.leader()
+	other := c.members[l.id%3]
+	l.silent = true
+	c.pass(time.Second)
+	var code int16
+	var last int64
+	c.ask(l, func(tk *task.T, h *quorum.Host) {
+		next, err := h.NextOffset(l.inc.term)
+		value := "queued"
+		rec := meta.Record{Body: &meta.ConfigRecord{ResourceType: meta.BrokerResource, ResourceName: value, Name: "k", Value: &value}}
+		if err == nil {
+			last, err = h.Append(tk.UnixMilli(), l.inc.term, next, []meta.Record{rec})
+		}
+		if err != nil {
+			t.Error(err)
+			return
+		}
+		code = h.RemoveVoter(tk, removing(other)).ErrorCode
+	})
+	if q := c.describeQuorum(); code != 0 || len(q.CurrentVoters) != 2 || q.HighWatermark != last+2 {
+		t.Errorf("%v, voters %v, committed below %d; the records ended at %d", kerr.ErrorForCode(code), q.CurrentVoters, q.HighWatermark, last)
+	}
+	l.silent = false
+	c.moreAcked(10)
+	c.level()
 }
 
 func adding(m *member) *kmsg.AddRaftVoterRequest {

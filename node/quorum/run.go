@@ -34,12 +34,15 @@ func (h *Host) Run(t *task.T) error {
 // turn does what there is to do, or waits for something.
 func (h *Host) turn(t *task.T) error {
 	seen := h.work.Generation()
-	in, ops := h.take()
+	in := h.takeInbox()
 	for _, m := range in {
 		if err := h.receive(t, m); err != nil {
 			return err
 		}
 	}
+	// Only now: a change of the voters that came in goes behind what was queued before it, and
+	// writes that first.
+	ops := h.takePending()
 	if len(ops) > 0 {
 		// What came in may have ended the leadership that these belong to.
 		if ops[0].epoch == h.core.Epoch() && h.leads() {
@@ -65,16 +68,25 @@ func (h *Host) turn(t *task.T) error {
 	return nil
 }
 
-// take takes what came in and what is to be appended.
-func (h *Host) take() ([]inbound, []appendOp) {
+// takeInbox takes what came in.
+func (h *Host) takeInbox() []inbound {
 	h.mu.Lock()
-	in, ops := h.inbox, h.pending
-	h.inbox, h.pending = nil, nil
+	in := h.inbox
+	h.inbox = nil
 	h.mu.Unlock()
 	if len(in) >= inboxMax {
 		h.room.Raise()
 	}
-	return in, ops
+	return in
+}
+
+// takePending takes what is to be appended.
+func (h *Host) takePending() []appendOp {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	ops := h.pending
+	h.pending = nil
+	return ops
 }
 
 // receive steps one message.
