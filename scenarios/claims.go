@@ -36,7 +36,7 @@ func (g *guard) claims() {
 	for _, path := range g.Dirs() {
 		g.whole(path+"/leader-epoch-checkpoint", wholeList)
 		g.whole(path+"/partition.metadata", func(b string) bool { return strings.HasPrefix(b, "version: 0\ntopic_id: ") })
-		p, _ := g.Parse(path)
+		p := g.ParseSealed(path)
 		point := g.offsets(parent(path) + "/recovery-point-offset-checkpoint")[base(path)]
 		start := g.offsets(parent(path) + "/log-start-offset-checkpoint")[base(path)]
 		g.r.verdict.Merge(p.CheckSealed(point, store.Options{IndexIntervalBytes: g.Interval[topicOf(base(path))], LogStartOffset: start}))

@@ -84,6 +84,19 @@ func (j *Judge) ParseLogs(path string) *store.Partition {
 	return p
 }
 
+// ParseSealed is Parse without the indexes of the last segment: they are in use, may be large,
+// and say nothing after a crash.
+func (j *Judge) ParseSealed(path string) *store.Partition {
+	last := ""
+	for _, info := range j.Files.List(path) {
+		if base, ok := strings.CutSuffix(info.Name, ".log"); ok {
+			last = max(last, base)
+		}
+	}
+	p, _ := j.parse(path, func(name string) bool { return name != last+".index" && name != last+".timeindex" })
+	return p
+}
+
 func (j *Judge) parse(path string, wanted func(name string) bool) (*store.Partition, checker.Verdict) {
 	var files []store.File
 	for _, info := range j.Files.List(path) {
