@@ -25,6 +25,9 @@ const Cluster = "cluster"
 // ClusterOfOne is the name of the scenario that draws clusters of one node.
 const ClusterOfOne = "cluster-of-one"
 
+// ClusterOfThree is the name of the scenario that draws clusters of three nodes.
+const ClusterOfThree = "cluster-of-three"
+
 // clusterRun is what a run with several nodes has beside the servers.
 type clusterRun struct {
 	r     *Run
@@ -206,6 +209,15 @@ func clusterOfOne(r *Run) {
 	rng := r.Rand("cluster")
 	sh := drawShape(rng)
 	sh.nodes, sh.voters, sh.strict = 1, 1, false
+	r.swarmOf(rng, sh)
+}
+
+// clusterOfThree is the swarm of three nodes, all of them voters: what a campaign's speed is
+// measured with.
+func clusterOfThree(r *Run) {
+	rng := r.Rand("cluster")
+	sh := drawShape(rng)
+	sh.nodes, sh.voters = 3, 3
 	r.swarmOf(rng, sh)
 }
 

@@ -36,6 +36,7 @@ func All() []Scenario {
 	return append([]Scenario{
 		{Swarm, "everything is drawn: knobs, workload, faults", swarm},
 		{Cluster, "everything is drawn, of a cluster of three to seven nodes", clusterSwarm},
+		{ClusterOfThree, "the same of three nodes", clusterOfThree},
 		{ClusterOfOne, "the same of a cluster that has one node", clusterOfOne},
 	}, named...)
 }
@@ -103,7 +104,9 @@ func Execute(o Options) (*Result, error) {
 	r := &Run{opts: o, Ops: o.Ops, Rec: client.NewRecorder(), dead: make(map[int]bool), props: make(map[string]string), interval: make(map[string]int64), segment: make(map[string]int64)}
 	draw := sched.Stream(o.Seed, "scenario")
 	sc, nc := sched.DrawConfig(draw), simnet.DrawConfig(draw)
-	if s.Name != Swarm && s.Name != Cluster && s.Name != ClusterOfOne {
+	switch s.Name {
+	case Swarm, Cluster, ClusterOfThree, ClusterOfOne:
+	default:
 		sc, nc = sched.Calm(), simnet.Calm()
 	}
 	if o.Log == nil {

@@ -39,7 +39,7 @@ func TestSim(t *testing.T) {
 			n = *seeds
 		case scenarios.Cluster:
 			n = *clusters
-		case scenarios.ClusterOfOne:
+		case scenarios.ClusterOfThree, scenarios.ClusterOfOne:
 			n = *clusters / 10
 		}
 		for i := 1; i <= n && (*scenario == "" || *scenario == s.Name); i++ {
