@@ -28,6 +28,8 @@ type Recorder struct {
 	// epochs are the answers to OffsetForLeaderEpoch, by partition, since so many power losses.
 	epochs       map[int][]store.EpochEnd
 	epochsLosses int
+	// goneBack are the clients' reports of records that they read and a leader does not have.
+	goneBack checker.Verdict
 	// powerLosses counts so far; a client may not blame a broker for forgetting after one.
 	powerLosses int
 	// boots of the broker so far.
@@ -203,7 +205,22 @@ func (r *Recorder) Ops() int {
 func (r *Recorder) Take() (*history.History, []linear.TopicOp, []linear.OffsetOp, checker.Verdict) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	return &r.h, r.topics, r.offsets, r.verdict
+	seen := r.verdict
+	if r.powerLosses == 0 {
+		seen.Merge(r.goneBack)
+	}
+	return &r.h, r.topics, r.offsets, seen
+}
+
+// WentBack notes that a client read up to next, and that a leader's log goes with it up to end
+// only. Whether a power loss took the rest is known in the end: the client may hear of it
+// before who watches the disks does.
+func (r *Recorder) WentBack(id int, where string, next, end int64) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.powerLosses == 0 {
+		r.goneBack.Failf("I5", where, "client %d read up to %d, and the log of the new leader goes with it up to %d only", id, next, end)
+	}
 }
 
 // Log is the number of a partition's log.

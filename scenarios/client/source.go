@@ -194,8 +194,8 @@ func (c *Consumer) validate(t *task.T, src *source, p *position) error {
 // truncated is the leader's word that what was read is not in its log. Only a lawful loss may
 // take what consumers could read.
 func (c *Consumer) truncated(p *position, end int64) {
-	if end < p.next && c.Rec.PowerLosses() == 0 {
-		c.Rec.Failf("I5", routeKey(p.topic, p.index), "client %d read up to %d, and the log of the new leader goes with it up to %d only", c.ID, p.next, end)
+	if end < p.next {
+		c.Rec.WentBack(c.ID, routeKey(p.topic, p.index), p.next, end)
 	}
 	p.next, p.seek, p.sent, p.lastEpoch = min(p.next, end), true, -1, -1
 }
