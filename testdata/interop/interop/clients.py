@@ -19,6 +19,7 @@ PYTHON = [WORK / "venv" / "bin" / "python", "python/client.py"]
 class Library:
     """A client program with the verbs write and read."""
 
+    last_words = ""
     profile = "full"
     codecs = CODECS
 
@@ -40,6 +41,7 @@ class Library:
 class Kcat:
     """kcat with one codec; its consumer is -G, a balanced group."""
 
+    last_words = ""
     profile = "kcat"
     installer = "kcat"
     note = ""
@@ -83,7 +85,7 @@ class Kcat:
         finally:
             watch.cancel()
             p.terminate()  # kcat commits and leaves its group on the way out
-            p.communicate(timeout=20)
+            self.last_words = tail(p.communicate(timeout=60)[1])
 
     @staticmethod
     def _one(check, head, stream):
@@ -163,15 +165,22 @@ def _own(broker, c, n, row, topics, prefix):
     row.wrote = n
     topics[c.name] = topic
     c.read(broker, topic, n, _seed(c), c.profile, group)
-    helper(broker, "committed", topic, n, group)
+    _committed(broker, c, topic, n, group)
     row.read = n
 
 
 def _cross(broker, c, donor, n, row, topics, prefix):
     group = prefix + "cross-" + c.name
     c.read(broker, topics[donor.name], n, _seed(donor), donor.profile, group)
-    helper(broker, "committed", topics[donor.name], n, group)
+    _committed(broker, c, topics[donor.name], n, group)
     row.crossed = donor.name
+
+
+def _committed(broker, c, topic, n, group):
+    try:
+        helper(broker, "committed", topic, n, group)
+    except Failure as e:
+        raise Failure(f"{e}; the client said: {c.last_words or 'nothing'}") from e
 
 
 def helper(broker, verb, topic, n, group="-"):
