@@ -22,13 +22,14 @@ type (
 		topic                           ID
 		replicas, isr, removing, adding []int32
 		leader, leaderEpoch, epoch      int32
-		elr                             []int32
+		elr, known                      []int32
 	}
 	partitionChange struct {
 		index                                int32
 		topic                                ID
 		isr, replicas, removing, adding, elr []int32 // nil: unchanged
-		leader                               int32   // -2: unchanged
+		known                                []int32
+		leader                               int32 // -2: unchanged
 	}
 	registerBroker struct {
 		id               int32
@@ -222,8 +223,11 @@ func (r *reader) partition(version uint64) any {
 		r.skipArray(func() { r.uuid() })
 	}
 	r.tags(func(tag uint64, in *reader) {
-		if tag == 1 {
+		switch tag {
+		case 1:
 			rec.elr = in.int32s()
+		case 2:
+			rec.known = in.int32s()
 		}
 	})
 	return rec
@@ -245,6 +249,8 @@ func (r *reader) change() any {
 			rec.adding = in.int32s()
 		case 6:
 			rec.elr = in.int32s()
+		case 7:
+			rec.known = in.int32s()
 		}
 	})
 	return rec

@@ -22,7 +22,10 @@ type Partition struct {
 	// stranger is the leader epoch whose leader was no member before: an unclean election, or the
 	// last known leader's. -1 for none.
 	stranger int32
-	wasISR   []int32 // before the present batch of records
+	// wasISR and wasEligible are before the present batch of records: its ISR, and who could be
+	// elected without being in it.
+	wasISR, wasEligible []int32
+	known               []int32 // the last known leader
 	// leaders by leader epoch.
 	leaders map[int32]int32
 	touched bool
@@ -69,6 +72,7 @@ type State struct {
 	touched  []*Partition
 	fenced   bool    // a broker was fenced in the present batch
 	came     []int32 // brokers that registered in it
+	elrEnds  bool    // it ends the eligible leader replicas
 	loading  bool    // a snapshot: the present batch is all of it
 }
 
@@ -142,7 +146,7 @@ func (s *State) MinISR(p *Partition) int {
 // apply replays one batch of committed records.
 func (s *State) apply(values [][]byte, at int64) {
 	if !s.loading {
-		s.touched, s.fenced, s.came = s.touched[:0], false, s.came[:0]
+		s.touched, s.fenced, s.came, s.elrEnds = s.touched[:0], false, s.came[:0], false
 	}
 	records := make([]any, len(values))
 	for i, b := range values {
@@ -215,7 +219,9 @@ func (s *State) record(rec any, at int64) {
 			s.fenced = s.fenced || b.Fenced
 		}
 	case featureLevel:
+		before := s.ELR()
 		s.features[r.name] = r.level
+		s.elrEnds = s.elrEnds || before && !s.ELR()
 	case configRecord:
 		key := fmt.Sprintf("%d/%s/%s", r.kind, r.res, r.name)
 		if r.without {
@@ -234,6 +240,9 @@ func (s *State) record(rec any, at int64) {
 func (s *State) touch(p *Partition) {
 	if !p.touched {
 		p.touched, p.wasISR = true, slices.Clone(p.ISR)
+		if p.wasEligible = slices.Clone(p.ELR); len(p.ELR) == 0 {
+			p.wasEligible = slices.Clone(p.known)
+		}
 		s.touched = append(s.touched, p)
 	}
 }
@@ -249,7 +258,7 @@ func (s *State) partition(r partitionRecord, at int64) {
 		s.v.Failf("I10", p.Name(), "leader epoch %d and partition epoch %d follow %d and %d (metadata offset %d)", r.leaderEpoch, r.epoch, p.LeaderEpoch, p.Epoch, at)
 	}
 	s.touch(p)
-	p.Replicas, p.ISR, p.ELR, p.Adding, p.Removing = r.replicas, r.isr, r.elr, r.adding, r.removing
+	p.Replicas, p.ISR, p.ELR, p.known, p.Adding, p.Removing = r.replicas, r.isr, r.elr, r.known, r.adding, r.removing
 	p.Leader, p.LeaderEpoch, p.Epoch = r.leader, r.leaderEpoch, r.epoch
 }
 
@@ -268,6 +277,7 @@ func (s *State) change(r partitionChange, at int64) {
 	}
 	set(&p.ISR, r.isr)
 	set(&p.ELR, r.elr)
+	set(&p.known, r.known)
 	set(&p.Replicas, r.replicas)
 	set(&p.Adding, r.adding)
 	set(&p.Removing, r.removing)
@@ -363,12 +373,20 @@ func (s *State) checkPartition(p *Partition, at int64) {
 	for _, id := range p.ISR {
 		b := s.Broker(id)
 		switch joins := !s.loading && !slices.Contains(p.wasISR, id); {
+		case joins && s.elrEnds && p.staysLast(id):
 		case joins && (b == nil || b.Fenced || b.Shutting):
 			fail("I8", "broker %d joins the ISR, which was %v, fenced or shutting down: %+v", id, p.wasISR, b)
 		case p.Leader == id && (b == nil || b.Fenced):
 			fail("I8", "the leader is fenced: %+v", b)
 		}
 	}
+}
+
+// staysLast reports whether a broker is the last member of the ISR that it would have been all
+// along without eligible leader replicas: nobody else was in it, nobody leads, and it was the
+// one that could be elected.
+func (p *Partition) staysLast(id int32) bool {
+	return len(p.wasISR) == 0 && len(p.ISR) == 1 && p.Leader < 0 && slices.Contains(p.wasEligible, id)
 }
 
 // checkFenced is I8 for brokers that are fenced: they are in no ISR, unless they are the last

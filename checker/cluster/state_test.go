@@ -43,6 +43,18 @@ func TestStateFindsBrokenMetadata(t *testing.T) {
 		{"the last member fenced, nobody eligible", 0, [][][]byte{{change([]int32{1}, nil, -2)}, {fenceRec(1, 1, 1), change(nil, nil, -1)}}, ""},
 		{"the last member fenced, with eligible leaders", 1, [][][]byte{{change([]int32{1}, []int32{2}, -2)}, {fenceRec(1, 1, 1), change(nil, nil, -1)}}, "I8"},
 		{"fenced joins", 1, [][][]byte{{fenceRec(3, 3, 1), change([]int32{1, 2}, nil, -2)}, {change([]int32{1, 2, 3}, nil, -2)}}, "I8"},
+		{"eligible leaders are kept no more", 1, [][][]byte{
+			{fenceRec(2, 2, 1), fenceRec(3, 3, 1), change([]int32{1}, []int32{2, 3}, -2)}, {fenceRec(1, 1, 1), change([]int32{}, []int32{1, 2, 3}, -1)},
+			{featureRec("eligible.leader.replicas.version", 0), change([]int32{2}, []int32{}, -2)}}, ""},
+		{"the same, of who was not eligible", 1, [][][]byte{
+			{fenceRec(2, 2, 1), fenceRec(3, 3, 1), change([]int32{1}, []int32{2}, -2)}, {fenceRec(1, 1, 1), change([]int32{}, []int32{1, 2}, -1)},
+			{featureRec("eligible.leader.replicas.version", 0), change([]int32{3}, []int32{}, -2)}}, "I8"},
+		{"the same, beside another member", 1, [][][]byte{
+			{fenceRec(2, 2, 1), change([]int32{1}, []int32{2}, -2)},
+			{featureRec("eligible.leader.replicas.version", 0), change([]int32{1, 2}, []int32{}, -2)}}, "I8"},
+		{"the same, while they are kept", 1, [][][]byte{
+			{fenceRec(2, 2, 1), fenceRec(3, 3, 1), change([]int32{1}, []int32{2, 3}, -2)}, {fenceRec(1, 1, 1), change([]int32{}, []int32{1, 2, 3}, -1)},
+			{change([]int32{2}, []int32{}, -2)}}, "I8"},
 		{"a fenced leader", 0, [][][]byte{{change([]int32{1}, nil, -2)}, {fenceRec(1, 1, 1)}, {change(nil, nil, 1)}}, "I8"},
 		{"the same incarnation registers again", 1, [][][]byte{{brokerRec(3, 3, 0)}}, ""},
 		{"an older broker epoch", 1, [][][]byte{{brokerRec(3, 2, 0)}}, "I10"},
