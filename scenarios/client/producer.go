@@ -44,6 +44,7 @@ type target struct {
 	index   int32
 	log     int
 	next    int32 // sequence
+	batches int   // made so far
 	queue   []*outgoing
 	bounced bool // something came back: nothing new goes out until all in flight is answered
 }
@@ -56,6 +57,7 @@ type outgoing struct {
 	sends []int
 	inAir bool
 	boots int // of the broker before it was first sent
+	nth   int // of the batches to its partition
 }
 
 // Run produces until the budget is spent and every outcome is known, or the task stops.
@@ -188,7 +190,7 @@ func (p *Producer) nextRequest(t *task.T) []*outgoing {
 			break
 		}
 		to := p.targets[p.Rand.IntN(len(p.targets))]
-		if to.bounced || len(to.queue) >= 5 || holds(request, to) || p.GiveUp != nil && p.GiveUp(to.log) {
+		if to.bounced || to.full() || holds(request, to) || p.GiveUp != nil && p.GiveUp(to.log) {
 			break
 		}
 		request = append(request, p.newBatch(t, to))
@@ -240,6 +242,8 @@ func (p *Producer) newBatch(t *task.T, to *target) *outgoing {
 	}
 	o.bytes = Encode(spec, records)
 	to.next = logfile.Add(to.next, o.n)
+	to.batches++
+	o.nth = to.batches
 	to.queue = append(to.queue, o)
 	return o
 }
@@ -363,6 +367,11 @@ func (p *Producer) outcome(t *task.T, o *outgoing, code int16, base int64) {
 		p.pause(t)
 	}
 }
+
+// full reports that the oldest open batch and those after it are the five that a broker
+// remembers: one more, and a repeat of the oldest could not be answered. Later ones that were
+// acknowledged meanwhile count too.
+func (to *target) full() bool { return len(to.queue) > 0 && to.batches-to.queue[0].nth >= 4 }
 
 func (o *outgoing) sequence() int32 { return int32(binary.BigEndian.Uint32(o.bytes[53:])) }
 
