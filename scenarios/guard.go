@@ -87,7 +87,7 @@ func (g *guard) afterBoot() {
 	for _, path := range g.Dirs() {
 		lost := slices.ContainsFunc(forgot, func(file string) bool { return parent(file) == path })
 		if rec, ok := g.expected[path]; ok && !lost {
-			g.r.verdict.Merge(rec.CheckRecovered(g.ParseLogs(path)))
+			g.r.verdict.Merge(rec.CheckRecovered(g.ParseLogs(path), g.r.offline))
 		}
 	}
 }

@@ -3,6 +3,7 @@ package store
 import (
 	"bytes"
 	"fmt"
+	"slices"
 
 	"seedlog/checker"
 )
@@ -76,10 +77,11 @@ func (r Recovered) damaged(recoveryPoint int64, clean bool, why string) Recovere
 
 // CheckRecovered is I16: after the recovery the log holds, byte for byte, the batches that
 // were on disk below the expected end, and goes on from there. after may already hold newer
-// batches.
-func (r Recovered) CheckRecovered(after *Partition) checker.Verdict {
+// batches. With failed, the directory went offline meanwhile: its logs are recovered, or as
+// they were found.
+func (r Recovered) CheckRecovered(after *Partition, failed bool) checker.Verdict {
 	var v checker.Verdict
-	if r.Corrupt != "" {
+	if r.Corrupt != "" || failed && same(flatten(r.before), flatten(after)) {
 		return v
 	}
 	stored := flatten(after)
@@ -106,6 +108,10 @@ func (r Recovered) CheckRecovered(after *Partition) checker.Verdict {
 type stored struct {
 	base, last int64
 	raw        []byte
+}
+
+func same(a, b []stored) bool {
+	return slices.EqualFunc(a, b, func(x, y stored) bool { return bytes.Equal(x.raw, y.raw) })
 }
 
 func flatten(p *Partition) []stored {

@@ -124,6 +124,21 @@ func TestSealedSegmentsAreWholeUnlessTheyWereRemoved(t *testing.T) {
 	}
 }
 
+// A directory that failed while it was loaded leaves its logs recovered or as they were; what
+// a torn sector made of the last batch's offset then still shows.
+func TestALogThatWasNotRecoveredIsAsItWasFound(t *testing.T) {
+	torn := join(batch(0, 7, 0, -1, -1), batch(0, 2, 0, -1, -1))
+	before, _ := Parse("t-0", []File{{logName(0, "log"), torn}})
+	r := before.Recover(0, 0, false)
+	after, _ := Parse("t-0", []File{{logName(0, "log"), torn}})
+	if v := r.CheckRecovered(after, true); r.LogEndOffset != 7 || !v.OK() {
+		t.Errorf("end %d: %v", r.LogEndOffset, v.Violations)
+	}
+	if v := r.CheckRecovered(after, false); v.OK() {
+		t.Error("a log that was to be recovered, and was not, is accepted")
+	}
+}
+
 func TestRecoveryKeepsThePrefixAndOnlyThePrefix(t *testing.T) {
 	before, _ := Parse("t-0", []File{{logName(0, "log"), join(batch(0, 2, 0, -1, -1), batch(2, 1, 0, -1, -1), []byte("torn"))}})
 	r := before.Recover(0, 0, false)
@@ -131,11 +146,11 @@ func TestRecoveryKeepsThePrefixAndOnlyThePrefix(t *testing.T) {
 		t.Fatalf("%+v", r)
 	}
 	ok, _ := Parse("t-0", []File{{logName(0, "log"), join(batch(0, 2, 0, -1, -1), batch(2, 1, 0, -1, -1), batch(3, 1, 1, -1, -1))}})
-	if v := r.CheckRecovered(ok); !v.OK() {
+	if v := r.CheckRecovered(ok, true); !v.OK() {
 		t.Error(v.Violations)
 	}
 	short, _ := Parse("t-0", []File{{logName(0, "log"), batch(0, 2, 0, -1, -1)}})
-	if v := r.CheckRecovered(short); v.OK() || v.Violations[0].Invariant != "I16" {
+	if v := r.CheckRecovered(short, true); v.OK() || v.Violations[0].Invariant != "I16" {
 		t.Errorf("a cut too deep was accepted: %v", v.Violations)
 	}
 	if r := before.Recover(9, 0, false); !strings.Contains(r.Corrupt, "below the recovery point 9") {
@@ -177,7 +192,7 @@ func TestRecoveryEndsAtABatchThatDoesNotFollow(t *testing.T) {
 			t.Errorf("%s: %+v", what, r)
 		}
 		after, _ := Parse("t-0", []File{{logName(0, "log"), join(first, second)}})
-		if v := r.CheckRecovered(after); !v.OK() {
+		if v := r.CheckRecovered(after, false); !v.OK() {
 			t.Errorf("%s: the torn batch is missed: %v", what, v.Violations)
 		}
 		if r := before.Recover(4, 0, false); r.Corrupt == "" {
