@@ -118,7 +118,8 @@ type File interface {
 	// size is cut too: its reads end, and the connection that sends it ends (see Range).
 	Truncate(t *task.T, size int64) error
 	// Sync makes contents and size durable. It covers every write that returned before Sync
-	// was called. After an error nothing unsynced may be trusted again.
+	// was called. After an error nothing unsynced may be trusted again, and every live Range
+	// is cut: the kernel may have dropped what it would send.
 	Sync(t *task.T) error
 	// Size is the current size.
 	Size(t *task.T) (int64, error)

@@ -83,7 +83,7 @@ func (r *Range) ReadAt(t *task.T, p []byte, off int64) (int, error) {
 	return r.file.ReadPinned(t, p, r.Off+off)
 }
 
-// Cut reports whether a truncation cut the range.
+// Cut reports whether a truncation, or a failed sync, cut the range.
 func (r *Range) Cut() bool {
 	r.pins.mu.Lock()
 	defer r.pins.mu.Unlock()
@@ -177,6 +177,15 @@ func (p *Pins) CutAbove(t *task.T, size int64) {
 		p.waiters = append(p.waiters, t)
 		p.mu.Unlock()
 		t.ParkHard()
+	}
+}
+
+// CutAll cuts every range, and does not wait for pieces in progress: a sync failed.
+func (p *Pins) CutAll() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for _, r := range p.ranges {
+		r.cut = true
 	}
 }
 

@@ -234,6 +234,7 @@ func (f *file) Sync(t *task.T) error {
 	err := retry(func() error { return unix.Fdatasync(f.fd) })
 	f.end()
 	if err != nil {
+		f.pins.CutAll()
 		return fail("sync", f.path, err)
 	}
 	return nil

@@ -104,6 +104,24 @@ func TestFailedSyncForgets(t *testing.T) {
 	want(t, seen, "still cached", "evicted")
 }
 
+// What is unsynced may be gone from the page cache: nobody sends it on.
+func TestAFailedSyncCutsTheRanges(t *testing.T) {
+	for _, fault := range []Fault{SyncError, SyncForgets} {
+		m := newMachine(t, 1, Config{})
+		m.boot(t, func(tk *task.T, d *Mount) {
+			f := must(d.Open(tk, "/data/f", disk.Create))
+			must(f.WriteAt(tk, filled('u', 4096), 0))
+			before := f.Range(0, 4096)
+			m.d.Arm(&Injection{Fault: fault})
+			isErr(t, "sync", f.Sync(tk), disk.ErrIO)
+			if !before.Cut() || before.Begin() {
+				t.Errorf("%v: a range of before the failure can still be sent", fault)
+			}
+			before.Release()
+		})
+	}
+}
+
 func TestRewritingForgottenDataMakesItDurable(t *testing.T) {
 	m := newMachine(t, 1, Config{})
 	m.boot(t, func(tk *task.T, d *Mount) {

@@ -208,9 +208,15 @@ func (f *file) Sync(t *task.T) error {
 		return err
 	}
 	f.again(f.n.syncFailed, "synced")
-	if err = f.finish(t, c, "sync", f.sync()); err != nil {
-		f.n.syncFailed = f.m
+	forgets, err := f.sync()
+	if err = f.finish(t, c, "sync", err); err == nil {
+		return nil
 	}
+	f.n.syncFailed = f.m
+	if forgets {
+		f.forget()
+	}
+	f.pins.CutAll()
 	return err
 }
 
@@ -221,26 +227,32 @@ func (f *file) again(failed *Mount, what string) {
 	}
 }
 
-func (f *file) sync() error {
+// sync syncs, or fails; whether it forgets then is seen when the caller hears of the failure.
+func (f *file) sync() (forgets bool, err error) {
 	d := f.m.d
 	d.note(trace.DiskSync, f.n.id, uint64(f.n.size), 0)
 	switch {
 	case d.readOnly && f.n.unsynced():
 		d.effective(ReadOnly)
-		return disk.ErrReadOnly
+		return false, disk.ErrReadOnly
 	case d.fires(SyncError, f.path):
 		d.effective(SyncError)
-		return disk.ErrIO
+		return false, disk.ErrIO
 	case d.fires(SyncForgets, f.path):
-		evict := d.faults[SyncForgets].rng.IntN(2) == 0
-		if f.n.forget(d, evict) > 0 {
-			d.effective(SyncForgets)
-			d.forgotten = append(d.forgotten, f.path)
-		}
-		return disk.ErrIO
+		return true, disk.ErrIO
 	}
 	f.n.sync(d)
-	return nil
+	return false, nil
+}
+
+// forget marks what is unsynced as clean, and may drop it from the page cache.
+func (f *file) forget() {
+	d := f.m.d
+	evict := d.faults[SyncForgets].rng.IntN(2) == 0
+	if f.n.forget(d, evict) > 0 {
+		d.effective(SyncForgets)
+		d.forgotten = append(d.forgotten, f.path)
+	}
 }
 
 // Size implements disk.File.
@@ -282,6 +294,10 @@ func (f *file) Peek(p []byte, off int64) int {
 	}
 	return f.n.read(f.m.d, p, off)
 }
+
+// Evictions counts the pages that the page cache dropped. Who refers to one keeps what it
+// held: later writes go to another page.
+func (f *file) Evictions() int { return f.n.evictions }
 
 // Close implements disk.File.
 func (f *file) Close(t *task.T) error {

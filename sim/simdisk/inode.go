@@ -56,6 +56,7 @@ type inode struct {
 	ops           []fileOp
 	rewrites      uint64 // changes that were no appends
 	held          int64  // sectors with data
+	evictions     int    // sectors dropped from the page cache while the machine ran
 
 	ents, dur []dent // of a directory: names now, and durable ones
 	lock      *lock
@@ -330,6 +331,7 @@ func (n *inode) forget(d *Disk, evict bool) (dropped int) {
 		s.dirty, s.lost = false, true
 		if evict && (s.no+1)*sectorSize <= n.size {
 			n.revert(d, s)
+			n.evictions++
 		}
 	}
 	n.ops = n.ops[:0]

@@ -196,7 +196,7 @@ func (e *end) sendRange(t *task.T, r *disk.Range, off int64, n int) error {
 	}
 	copy(e.out.grow(n), b)
 	e.n.log.AddBytes(trace.NetWrite, e.id, 1, b)
-	e.out.send(piece{n: n, file: r.File(), off: r.Off + off})
+	e.out.send(piece{n: n, file: r.File(), off: r.Off + off, evictions: evictions(r.File())})
 	return nil
 }
 

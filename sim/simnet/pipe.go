@@ -40,6 +40,8 @@ type piece struct {
 	at   clock.Instant
 	file disk.File // where the bytes are from, to be bound again, or nil
 	off  int64
+	// evictions is how many pages of the file had been dropped when the bytes were read.
+	evictions int
 }
 
 // size is what the window counts.
@@ -151,14 +153,25 @@ func (p *pipe) deliver(pc piece) {
 // waiting, and returns how many bytes there are.
 type pageCache interface {
 	Peek(p []byte, off int64) int
+	// Evictions counts the pages that the cache dropped: a socket that refers to one keeps it.
+	Evictions() int
+}
+
+// evictions is how many pages of a file the cache has dropped so far.
+func evictions(f disk.File) int {
+	if cache, ok := f.(pageCache); ok {
+		return cache.Evictions()
+	}
+	return 0
 }
 
 // bindAgain reads a piece of a file range once more: the socket refers to the pages, and
-// they may have been written to since. Bytes that the file no longer has stay what they were.
+// they may have been written to since. Bytes that the file no longer has stay what they were,
+// and so do those of pages that the cache dropped after a failed sync.
 func (p *pipe) bindAgain(pc piece) {
 	n := p.l.n
 	cache, ok := pc.file.(pageCache)
-	if !ok || !p.l.rebind.hit(n.cfg.RebindEvery, p.l.loss) {
+	if !ok || !p.l.rebind.hit(n.cfg.RebindEvery, p.l.loss) || cache.Evictions() != pc.evictions {
 		return
 	}
 	at := p.head + p.arrived

@@ -1,6 +1,7 @@
 package simnet_test
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"io"
@@ -384,6 +385,56 @@ func TestRangeBytesAreBoundAgainAtDelivery(t *testing.T) {
 		w.effective(simnet.Rebind)
 		return nil
 	})
+}
+
+// A page that the cache drops after a failed sync stays with the socket that refers to it.
+func TestDroppedPagesStayInTheSocket(t *testing.T) {
+	cfg := simnet.Calm()
+	cfg.RebindEvery = 1
+	w := newWorld(t, cfg)
+	d := simdisk.New(simdisk.Config{Rand: w.s.Stream})
+	mount := d.Mount(w.s.World())
+	evicted := 0
+	once := func(t *task.T, server, client net.Conn, name string) error {
+		f, err := mount.Open(t, name, disk.Create)
+		if err != nil {
+			return err
+		}
+		page := bytes.Repeat([]byte("page"), 1024)
+		if _, err := f.WriteAt(t, page, 0); err != nil {
+			return err
+		}
+		w.n.Clog("m1", "c1")
+		if err := server.Write(t, []net.Part{{File: f.Range(0, 4096)}}, clock.Never); err != nil {
+			return err
+		}
+		d.Arm(&simdisk.Injection{Fault: simdisk.SyncForgets})
+		if err := f.Sync(t); err == nil {
+			return errors.New("the sync did not fail")
+		}
+		now := make([]byte, 4096)
+		if _, err := f.ReadAt(t, now, 0); err != nil {
+			return err
+		}
+		if !bytes.Equal(now, page) {
+			evicted++
+		}
+		w.n.HealAll()
+		if got, err := expect(t, client, 4096, time.Second); got != string(page) {
+			return fmt.Errorf("%d other bytes came, %v", len(got), err)
+		}
+		return nil
+	}
+	w.run(func(t *task.T) error {
+		server, client, err := w.connect(t)
+		for i := 0; err == nil && i < 20; i++ {
+			err = once(t, server, client, fmt.Sprintf("/f%d", i))
+		}
+		return err
+	})
+	if evicted == 0 {
+		t.Error("no page was dropped: nothing was tried")
+	}
 }
 
 // TestSameSeedSameTrace runs a busy network twice.
