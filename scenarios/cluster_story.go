@@ -136,6 +136,7 @@ func (s *tale) isr(topic *client.Topic, n int) bool {
 	if p := s.partition(topic); !ok && p != nil {
 		s.Failf("liveness", topic.Name, "wanted %d; ISR %v, ELR %v, leader %d in epoch %d", n, p.ISR, p.ELR, p.Leader, p.LeaderEpoch)
 	}
+	s.wait(200 * time.Millisecond) // what the controller has written, the leader has yet to hear
 	return ok
 }
 
