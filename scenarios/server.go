@@ -6,6 +6,7 @@ import (
 
 	"seedlog/node/config"
 	"seedlog/node/event"
+	"seedlog/node/quorum"
 	"seedlog/sim"
 	"seedlog/sim/sched"
 	"seedlog/sim/simdisk"
@@ -153,6 +154,12 @@ func (s *server) saw(e event.Event) {
 	case "log-corrupt":
 		if e, ok := e.(event.Storage); ok {
 			s.guard.corrupt(e)
+		}
+	case "log-truncated":
+		// What is left of the producers is loaded again: of each snapshot the last batch, and what
+		// is replayed on it. That is all that a start remembers, too (I17).
+		if e, ok := e.(event.Storage); ok && e.Topic != quorum.ClusterMetadata {
+			s.r.Rec.Boot()
 		}
 	case "log-start-moved":
 		if e, ok := e.(event.Storage); ok {

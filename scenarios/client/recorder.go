@@ -32,7 +32,8 @@ type Recorder struct {
 	goneBack checker.Verdict
 	// powerLosses counts so far; a client may not blame a broker for forgetting after one.
 	powerLosses int
-	// boots of the broker so far.
+	// boots of the brokers so far, and truncations: after either they know of a producer what was
+	// loaded.
 	boots int
 	// OffsetsSynced says that committed offsets and generations are acknowledged only when
 	// they are synced (log.flush.interval.messages=1): a power loss takes none. Set at the start.
@@ -159,7 +160,7 @@ func (r *Recorder) PowerLosses() int {
 	return r.powerLosses
 }
 
-// Boot notes that the broker was started.
+// Boot notes that a broker was started, or loaded the producers of a log that was cut.
 func (r *Recorder) Boot() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
