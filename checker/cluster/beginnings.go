@@ -78,12 +78,13 @@ func (r *Replicas) lost(p *replicated, m *Partition, b beginning) (loss Loss, lo
 	unclean := r.State.Unclean(m.Topic)
 	lawful := p.crashed(b.node) && (len(p.lossy) >= r.State.MinISR(m) || !r.State.ELR())
 	offset := min(b.offset, p.agrees(b.node))
-	if offset >= b.told && !lawful {
+	stranger := unclean && m.stranger == b.epoch && p.beyond(offset)
+	if offset >= b.told && !lawful && !stranger {
 		return loss, false
 	}
 	offset = min(offset, p.log(b.node).end())
 	switch {
-	case unclean, lawful: // of what a crash took some may have been told to nobody yet
+	case unclean, lawful: // of what is gone some may have been told to nobody yet
 	default:
 		r.v.Failf("I4", p.name, "node %d leads in epoch %d from %d on, and %d was told to be committed; min.insync.replicas %d, crashed: %s",
 			b.node, b.epoch, offset, b.told, r.State.MinISR(m), p.crashes())
@@ -95,4 +96,9 @@ func (r *Replicas) lost(p *replicated, m *Partition, b beginning) (loss Loss, lo
 	}
 	wiped := slices.ContainsFunc(p.lossy, func(c crash) bool { return c.node == b.node && c.wiped })
 	return Loss{Name: p.name, Offset: offset, Epoch: b.epoch, Unclean: unclean, Wiped: wiped, At: b.at}, true
+}
+
+// beyond reports whether somebody's log reaches beyond an offset.
+func (p *replicated) beyond(offset int64) bool {
+	return slices.ContainsFunc(p.logs, func(l replica) bool { return l.there && l.end() > offset })
 }

@@ -174,6 +174,29 @@ func TestTheBudgetKeepsAsManyCopiesAsTheProtocolNeeds(t *testing.T) {
 	}
 }
 
+// Who is elected uncleanly may lack what others have and nobody was told of yet: an answer that
+// is on its way then tells of what is gone already.
+func TestAnUncleanElectionLosesWhatNobodyWasToldOf(t *testing.T) {
+	for _, c := range []struct {
+		longest int64
+		want    int
+	}{{12, 1}, {10, 0}} {
+		var v checker.Verdict
+		r := replicated3(&v, 1)
+		r.See(1, "t-0", topicID(9), 0, entries(c.longest, 0), 10)
+		r.State.apply([][]byte{configRec("t", "unclean.leader.election.enable", "true")}, 60)
+		r.State.apply([][]byte{changeRec(topicID(9), []int32{1}, nil, nil, nil, nil, 1)}, 61)
+		r.Began(1, "t-0", 1, c.longest, 32)
+		r.Losses()
+		r.State.apply([][]byte{changeRec(topicID(9), []int32{2}, nil, nil, nil, nil, 2)}, 62)
+		r.Began(2, "t-0", 2, 10, 33)
+		if lost := r.Losses(); len(lost) != c.want || c.want > 0 && (lost[0].Offset != 10 || !lost[0].Unclean) {
+			t.Errorf("others have %d: losses %+v", c.longest, lost)
+		}
+		found(t, &v, "")
+	}
+}
+
 func TestALossMovesWhatIsCommitted(t *testing.T) {
 	var v checker.Verdict
 	r := replicated3(&v, 1)
