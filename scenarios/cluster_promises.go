@@ -65,12 +65,7 @@ func demotedLeader(r *Run) {
 		a := s.ask(5, topic)
 		s.wait(500 * time.Millisecond)
 		s.must(!a.done, "R4", "acks=all was answered with code %d, and nobody has the record", a.code)
-		s.at(1, "elect", func(t *task.T, p *client.Plain) {
-			req := kmsg.NewPtrElectLeadersRequest()
-			req.Version, req.TimeoutMillis = 2, 10_000
-			_, err := p.Call(t, req)
-			s.ok(err, "elect")
-		})
+		s.prefer()
 		s.led(topic, 4)
 		s.answered(a, kerr.NotLeaderForPartition, "another leads")
 		s.together()
@@ -115,14 +110,15 @@ func isolatedController(r *Run) {
 	})
 }
 
-// steadyStream: a follower joins the ISR while its leader is written to without a pause.
+// steadyStream: a follower joins the ISR while its leader is written to without a pause: by so
+// many that there is always something that it has not got when it asks.
 func steadyStream(r *Run) {
 	tellCluster(r, six(1), func(s *tale) {
 		topic := s.replicated("stream", []int32{4, 5})
 		s.stopNode(5)
 		s.isr(topic, 1)
-		over := false
-		for range 4 {
+		over, rng := false, s.Rand("stream")
+		for range 48 {
 			e, group := s.Env(time.Minute)
 			group.Go("stream", func(t *task.T) {
 				p := client.OpenAt(t, &e, s.node(4).Addr())
@@ -130,12 +126,13 @@ func steadyStream(r *Run) {
 					if _, err := p.Produce(t, topic, 0, 9, 1, batch(t.UnixMilli(), nobody, 1, 20, 0)); err != nil {
 						break
 					}
+					t.Sleep(t.Now().Add(time.Duration(rng.Int64N(int64(300 * time.Microsecond)))))
 				}
 				p.Close()
 			})
 		}
 		s.start(5)
-		ok := s.until("the follower joins under a stream of records", 20*time.Second, func() bool { return len(s.partition(topic).ISR) == 2 })
+		ok := s.until("the follower joins under a stream of records", time.Second, func() bool { return len(s.partition(topic).ISR) == 2 })
 		over = true
 		s.must(ok, "liveness", "the ISR is %v, the replicas end at %v", s.partition(topic).ISR, s.ends(topic))
 	})
@@ -156,18 +153,14 @@ func oldIncarnation(r *Run) {
 		s.start(5)
 		s.wait(time.Second)
 		s.apart(4, 1, 2, 3)
-		s.World.Net.Heal(s.node(4).Name, s.node(5).Name)
-		s.World.Net.Heal(s.node(5).Name, s.node(4).Name)
+		s.again(4, 5)
 		s.until("node 5 has caught up", 20*time.Second, func() bool { return s.ends(topic)[5] == 20 })
 		s.wait(time.Second)
 		s.apart(5, 4)
 		s.stopNode(5)
 		s.start(5)
 		s.wait(time.Second)
-		for id := int32(1); id <= 3; id++ {
-			s.World.Net.Heal(s.node(4).Name, s.node(id).Name)
-			s.World.Net.Heal(s.node(id).Name, s.node(4).Name)
-		}
+		s.again(4, 1, 2, 3)
 		s.wait(5 * time.Second)
 		p := s.partition(topic)
 		s.must(!slices.Contains(p.ISR, 5), "I8", "node 5 is in the ISR %v and has fetched nothing since it registered", p.ISR)

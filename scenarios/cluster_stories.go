@@ -267,6 +267,9 @@ func reassignmentStory(r *Run) {
 			p := s.partition(topic)
 			return len(p.Adding)+len(p.Removing) == 0 && len(p.Replicas) == 2 && p.Replicas[0] == 4
 		})
+		s.wait(2 * time.Minute)
+		ends := s.ends(topic)
+		s.must(len(ends) == 2, "I32", "the replicas that were taken back are still there: %v", ends)
 		s.together()
 		s.assign(topic, []int32{1, 2})
 		s.until("it ends", time.Minute, func() bool {

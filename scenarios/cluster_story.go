@@ -167,6 +167,9 @@ func (s *tale) produce(id int32, topic *client.Topic, acks int16, n int, want *k
 				a, err = p.Produce(t, topic, 0, 9, acks, batch(t.UnixMilli(), nobody, 1, 20, i))
 				return a.Code
 			})
+			if err == nil && a.Code == 0 && acks == -1 {
+				s.cluster.ghost.replicas.Told(topic.Name+"-0", a.Base+1)
+			}
 			if !s.ok(err, "produce") || !s.code(a.Code, want, "produce") {
 				return
 			}

@@ -62,5 +62,13 @@ var named = []Scenario{
 	{"isolated-controller", "KAFKA-15489: a leader of the quorum without a majority resigns, and brokers find the new one", isolatedController},
 	{"steady-stream", "SPEC R2: a follower joins the ISR while its leader is written to without a pause", steadyStream},
 	{"old-incarnation", "KIP-903: what a former incarnation fetched lets nobody into the ISR", oldIncarnation},
+	{"two-failovers", "KAFKA-6361, KIP-279: where two logs part only the epochs tell", twoFailovers},
+	{"idle-then-elected", "KAFKA-15510: who fetched nothing for a while still knows the epoch of its last record", idleThenElected},
+	{"led-before", "KIP-320: what a follower had when a leader led before does not count", ledBefore},
+	{"uncommitted-tail", "KAFKA-14704, KIP-392: nobody reads from a follower what is not committed", uncommittedTail},
+	{"unheard-controller", "invariant I7: who may have joined the ISR counts, though the leader did not hear so", unheardController},
+	{"deaf-controller", "invariant I7: who is to leave the ISR counts until the controller heard so", deafController},
+	{"returned-leader", "invariant I4: a leader that comes back without its tail leads nothing before it is known", returnedLeader},
+	{"followed-start", "invariant I24: records are deleted when every living replica has deleted them", followedStart},
 	{"coordinator-durability", "KAFKA-10284: what the coordinator answered survives a power loss where topics are synced", coordinatorDurability},
 }
