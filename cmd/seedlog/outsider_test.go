@@ -24,7 +24,7 @@ func (d *devCluster) outsider(id int, cluster string, settings ...string) (file,
 		"process.roles=broker", fmt.Sprintf("node.id=%d", id), "log.dirs=" + data,
 		fmt.Sprintf("listeners=PLAINTEXT://127.0.0.1:%d", portRow(d.t, 1)), "controller.listener.names=CONTROLLER",
 		"controller.quorum.bootstrap.servers=" + strings.Join(controllers, ","),
-		"broker.session.timeout.ms=1500", "broker.heartbeat.interval.ms=200", "initial.broker.registration.timeout.ms=500",
+		"broker.session.timeout.ms=1500", "broker.heartbeat.interval.ms=200", "initial.broker.registration.timeout.ms=500", "controller.quorum.fetch.timeout.ms=700",
 	}, settings...)
 	file = write(d.t, filepath.Join(dir, "server.properties"), strings.Join(lines, "\n")+"\n")
 	if _, errs, code := ran(d.t, 20*time.Second, "", "storage", "format", "--config", file, "--cluster-id", cluster, "--no-initial-controllers"); code != 0 {
