@@ -212,18 +212,21 @@ func (l *Log) checkFetched(batches []byte, next int64, latest, upTo int32) (int,
 	return n, nil
 }
 
-// takeRun splits off as many checked batches as one segment takes, at least one.
+// takeRun splits off as many checked batches as one segment takes, and its indexes, at least
+// one: where they would be appended one by one another segment would begin there, too.
 func (l *Log) takeRun(rest []byte, cfg *Config) (run []byte, first, last int64, count int, maxTs int64) {
-	room := int64(cfg.SegmentBytes) - l.active().size.Load()
-	if h, _ := record.ParseHeader(rest); int64(h.Size()) > room {
-		room = int64(cfg.SegmentBytes) // a new segment
+	s := l.active()
+	room, fill := int64(cfg.SegmentBytes)-s.size.Load(), s.fill()
+	if h, _ := record.ParseHeader(rest); int64(h.Size()) > room || s.full() {
+		room, fill = int64(cfg.SegmentBytes), newFill() // a new segment
 	}
 	n := 0
 	for n < len(rest) {
 		h, _ := record.ParseHeader(rest[n:])
-		if count > 0 && int64(n+h.Size()) > room {
+		if count > 0 && (int64(n+h.Size()) > room || s.fullAt(&fill)) {
 			break
 		}
+		fill.note(int64(h.Size()), h.MaxTimestamp, cfg.IndexIntervalBytes)
 		if count == 0 {
 			first, maxTs = h.BaseOffset, h.MaxTimestamp
 		}

@@ -78,3 +78,32 @@ func TestAnOldEpochDoesNotBegin(t *testing.T) {
 		expect("end of epoch 6", must(l.AssignEpochStart(tk, 6)), int64(2))
 	})
 }
+
+// A follower that takes many batches with one write begins its segments where a leader does that
+// takes them one by one: where an index is full, too. Otherwise the index would lack the rest.
+func TestFetchedBatchesFillNoIndexBeyondItsEnd(t *testing.T) {
+	for _, cfg := range []Config{
+		{IndexIntervalBytes: 90, SegmentIndexBytes: 8 * 5},
+		{IndexIntervalBytes: 90, SegmentIndexBytes: 12 * 4},
+		{IndexIntervalBytes: 300, SegmentIndexBytes: 8 * 3, SegmentBytes: 4000},
+	} {
+		inLog(t, cfg, func(tk *task.T, _ *machine, d *Dir, leader *Log) {
+			follower := must(d.Create(tk, "follower", [16]byte{9}, 0, cfg))
+			var all []byte
+			for i := range int64(120) {
+				b := batchOf(1, 10, 1000+i/3, inEpoch(0, i))
+				must(leader.AppendFetched(tk, 0, b))
+				all = append(all, b...)
+			}
+			must(follower.AppendFetched(tk, 0, all))
+			one, many := *leader.segs.Load(), *follower.segs.Load()
+			expect("segments", len(many), len(one))
+			expect("more than one", len(one) > 3, true)
+			for i := range one {
+				expect("base", many[i].base, one[i].base)
+				expect("index entries", many[i].offsets.Len(), one[i].offsets.Len())
+				expect("time entries", many[i].times.Len(), one[i].times.Len())
+			}
+		})
+	}
+}

@@ -138,7 +138,41 @@ func offsetKey(e index.Offset) int64 { return int64(e.Rel)<<32 | int64(e.Positio
 
 // full reports that an index has no room for the next entry.
 func (s *segment) full() bool {
-	return s.offsets.Len() >= s.offsets.maxEntries() || s.times.Len() >= s.times.maxEntries()-1
+	f := s.fill()
+	return s.fullAt(&f)
+}
+
+func (s *segment) fullAt(f *fill) bool {
+	return f.offsets >= s.offsets.maxEntries() || f.times >= s.times.maxEntries()-1
+}
+
+// fill is how many entries a segment's indexes have, and what decides on the next one. It
+// foretells what [segment.note] makes of batches that are not written yet.
+type fill struct {
+	offsets, times     int
+	sinceIndex         int64
+	maxTs, lastIndexTs int64
+}
+
+// fill is that of what was noted. Under the Gate, which all who note hold.
+func (s *segment) fill() fill {
+	return fill{s.offsets.Len(), s.times.Len(), s.sinceIndex, s.maxTs, s.lastIndexTs}
+}
+
+// newFill is an empty segment's.
+func newFill() fill { return fill{maxTs: -1, lastIndexTs: -1} }
+
+func (f *fill) note(size, maxTs int64, intervalBytes int32) {
+	f.maxTs = max(f.maxTs, maxTs)
+	if f.sinceIndex > int64(intervalBytes) {
+		f.offsets++
+		if f.maxTs > f.lastIndexTs {
+			f.times++
+			f.lastIndexTs = f.maxTs
+		}
+		f.sinceIndex = 0
+	}
+	f.sinceIndex += size
 }
 
 // fits reports whether an offset can be written relative to the base.
