@@ -206,7 +206,7 @@ func (c *clusterPlan) wipe(rng *rand.Rand) (fired, effective bool) {
 }
 
 // formatAgain formats a new disk and starts the node after a rest. Where a fault of the disk
-// strikes, the operator tries once more.
+// strikes, the operator tries once more, with nothing of the first attempt.
 func (c *clusterPlan) formatAgain(s *server, rest time.Duration) {
 	spec, err := c.c.formatSpec(s)
 	if err != nil {
@@ -219,7 +219,10 @@ func (c *clusterPlan) formatAgain(s *server, rest time.Duration) {
 			s.formatting = false
 			c.bootIn(s, rest)
 		case errors.Is(err, disk.ErrIO) || errors.Is(err, disk.ErrNoSpace) || errors.Is(err, disk.ErrReadOnly):
-			c.r.World.Sched.At(c.r.World.Now().Add(rest), func() { c.formatAgain(s, rest) })
+			c.r.World.Sched.At(c.r.World.Now().Add(rest), func() {
+				s.Disk.Wipe()
+				c.formatAgain(s, rest)
+			})
 		default:
 			c.r.Failf("scenario", s.Name, "format: %v", err)
 		}

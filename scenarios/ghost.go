@@ -44,6 +44,8 @@ type watched struct {
 	batches  []logfile.Batch // of the metadata log only
 	metadata bool
 	looked   int // the round in which it was there
+	// snapshots are those of the metadata log that were seen.
+	snapshots map[string]bool
 }
 
 // file is a segment, with how many batches lie below it and in it.
@@ -191,6 +193,29 @@ func (g *ghost) metadata(s *server, seen map[string]*watched, path string) {
 	}
 	g.quorum.See(s.id, w.start(), w.batches, kept, w.durable(s, path))
 	g.vote(s, path)
+	g.snapshots(s, w, path)
+}
+
+// snapshots has those compared that are new.
+func (g *ghost) snapshots(s *server, w *watched, path string) {
+	for _, info := range s.Disk.List(path) {
+		end, epoch, ok := cluster.SnapshotID(info.Name)
+		if !ok || w.snapshots[info.Name] {
+			continue
+		}
+		if w.snapshots == nil {
+			w.snapshots = make(map[string]bool)
+		}
+		w.snapshots[info.Name] = true
+		b, _ := s.Disk.ReadFile(path + "/" + info.Name)
+		batches, _, why := logfile.Scan(b)
+		if why != "" {
+			g.verdict.Failf("I31", s.where(path+"/"+info.Name), "%s", why)
+			continue
+		}
+		g.r.World.Probe("snapshot-read")
+		g.quorum.Snapshot(s.where(path+"/"+info.Name), end, epoch, batches)
+	}
 }
 
 // vote reads the durable quorum state.

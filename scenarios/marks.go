@@ -18,7 +18,7 @@ var ClusterProbes = []string{
 	// The metadata quorum.
 	"quorum-prospective", "quorum-candidate", "quorum-leader", "quorum-follower", "quorum-vote-granted", "quorum-quorum-lost", "quorum-diverged",
 	"quorum-leader-resigned", "quorum-removed", "quorum-voter-added", "quorum-voter-removed",
-	"metadata-log-truncated", "metadata-snapshot-installed", "election-within-election", "snapshot-installed-on-voter",
+	"metadata-log-truncated", "metadata-snapshot-installed", "election-within-election", "snapshot-installed-on-voter", "snapshot-read",
 	// Brokers.
 	"broker-registered", "broker-fenced", "broker-unfenced", "broker-stopping", "feature-level", "rolling-restart",
 	"power-loss-in-recovery", "voter-wiped",

@@ -23,6 +23,10 @@ type Quorum struct {
 	leaders   map[int32]int32     // by epoch
 	votes     map[voteKey]int32
 	voters    []Voter
+
+	image     *image             // of the committed log
+	at        map[int64]replayed // by the ends of its batches
+	snapshots []snapshot         // beyond it, still to be compared
 }
 
 type metadataLog struct {
@@ -37,7 +41,8 @@ type metadataLog struct {
 // NewQuorum watches n machines, whose node ids are 1 to n.
 func NewQuorum(n int, voters []Voter, v *checker.Verdict) *Quorum {
 	return &Quorum{State: NewState(v), v: v, logs: make([]metadataLog, n), named: make(map[[2]int64]uint32),
-		leaders: make(map[int32]int32), votes: make(map[voteKey]int32), voters: voters}
+		leaders: make(map[int32]int32), votes: make(map[voteKey]int32), voters: voters,
+		image: newImage(), at: make(map[int64]replayed)}
 }
 
 // Committed is where the committed log ends.
@@ -67,12 +72,13 @@ func (q *Quorum) Jump(end int64, snapshot []logfile.Batch) {
 	if end <= q.Committed() {
 		return
 	}
-	q.from, q.committed = end, nil
+	q.from, q.committed, q.image = end, nil, newImage()
 	q.State.load()
 	for i := range snapshot {
 		q.apply(&snapshot[i])
 	}
 	q.State.loaded(end)
+	q.keep(end)
 	for i := range q.logs {
 		q.logs[i].checked = 0
 	}
@@ -193,6 +199,7 @@ func (q *Quorum) commit(of []*metadataLog, end int64) {
 			}
 			q.committed = append(q.committed, b)
 			q.apply(&b)
+			q.keep(b.Last + 1)
 		}
 		return
 	}
@@ -215,6 +222,7 @@ func (q *Quorum) apply(b *logfile.Batch) {
 		values[i] = records[i].Value
 	}
 	q.State.apply(values, b.Base)
+	q.replay(b.Base, records)
 }
 
 // compare is I31 for logs: below the committed end there is one, on every machine that has
