@@ -100,7 +100,7 @@ func TestFiveThousandIdleConnectionsAreCheap(t *testing.T) {
 		t.Errorf("an idle connection takes %d bytes", each)
 	}
 	closeAll()
-	eventually(t, "descriptors are given back", 10*time.Second, func() bool {
+	eventually(t, "descriptors are given back", time.Minute, func() bool {
 		_, now := b.resources(t)
 		return now <= descriptors+2
 	})
