@@ -264,8 +264,11 @@ func (c *Consumer) nothing(src *source, resp *kmsg.FetchResponse) {
 	if bytes > 0 && !whole {
 		c.Rec.Failf("I29", c.Name, "client %d got %d bytes, and not one whole batch", c.ID, bytes)
 	}
+	// Where copies were lost lawfully and written anew, a high watermark of before may lie within
+	// a batch of now: nothing of that is sent until it has moved on.
+	lossy := c.Routes != nil && c.Rec.PowerLosses() > 0
 	for _, p := range src.mine(c) {
-		if bytes == 0 && p.inAsk && p.told > p.inFrom {
+		if bytes == 0 && p.inAsk && p.told > p.inFrom && !lossy {
 			c.Rec.Failf("I29", PartitionName(history.Partition{Topic: p.topic.Name, Index: p.index}),
 				"client %d asked for %d, was told of a high watermark of %d, and got an answer without a byte", c.ID, p.inFrom, p.told)
 		}
