@@ -26,7 +26,9 @@ type ghost struct {
 	verdict  checker.Verdict
 	logs     []map[string]*watched // by server and path
 	// names are the directories of partitions by server, as they were seen last.
-	cuts map[int]cut // by log
+	cuts   map[int]cut      // by log
+	floors map[string]floor // by partition
+	rises  int
 }
 
 // cut is the last lawful loss of a log.
@@ -57,7 +59,7 @@ type file struct {
 }
 
 func newGhost(r *Run, voters []cluster.Voter) *ghost {
-	g := &ghost{r: r, cuts: make(map[int]cut)}
+	g := &ghost{r: r, cuts: make(map[int]cut), floors: make(map[string]floor)}
 	g.quorum = cluster.NewQuorum(len(r.servers), voters, &g.verdict)
 	g.replicas = cluster.NewReplicas(g.quorum.State, &g.verdict)
 	for range r.servers {
@@ -74,7 +76,13 @@ func (g *ghost) told(log int, below int64, asked history.Stamp, epoch int32) {
 	if asked < c.at || epoch >= 0 && epoch < c.epoch {
 		return
 	}
-	g.replicas.Told(g.r.Rec.Name(log), below)
+	name := g.r.Rec.Name(log)
+	if before := g.replicas.HighWatermark(name); below <= before {
+		return
+	}
+	g.above(name, below)
+	g.replicas.Told(name, below)
+	g.rose()
 }
 
 // look reads what is new on all disks.

@@ -7,6 +7,7 @@ import (
 	"seedlog/node/config"
 	"seedlog/node/event"
 	"seedlog/node/quorum"
+	"seedlog/node/replica"
 	"seedlog/sim"
 	"seedlog/sim/sched"
 	"seedlog/sim/simdisk"
@@ -148,6 +149,10 @@ func (s *server) saw(e event.Event) {
 	case "leader-began":
 		if e, ok := e.(event.LeaderBegan); ok && s.r.cluster != nil {
 			s.r.cluster.ghost.began(s, fmt.Sprintf("%s-%d", e.Topic, e.Partition), e.LeaderEpoch, e.Offset)
+		}
+	case "isr-shrunk", "isr-shrunk-to-one":
+		if e, ok := e.(replica.ISRChanged); ok && s.r.cluster != nil {
+			s.r.cluster.ghost.shrank(s, e)
 		}
 	case "dir-offline", "partition-failed":
 		s.offline = true

@@ -17,6 +17,10 @@ type image struct {
 	brokers map[int32]*imageBroker
 	parts   map[partKey]*imagePart
 	topics  map[ID]string
+	// open says that a metadata transaction is open: its records wait for its end, and are
+	// nothing if it is aborted.
+	open    bool
+	waiting [][]byte
 }
 
 type imageBroker struct {
@@ -67,7 +71,23 @@ func (m *image) apply(b []byte) error {
 	if frame != 1 {
 		return fmt.Errorf("frame version %d", frame)
 	}
+	if m.open && key != 23 && key != 24 && key != 25 {
+		m.waiting = append(m.waiting, b)
+		return nil
+	}
 	switch key {
+	case 23:
+		m.open = true
+	case 24:
+		waiting := m.waiting
+		m.open, m.waiting = false, nil
+		for _, w := range waiting {
+			if err := m.apply(w); err != nil {
+				return err
+			}
+		}
+	case 25:
+		m.open, m.waiting = false, nil
 	case 0:
 		m.broker(r, version)
 	case 1:
@@ -109,7 +129,6 @@ func (m *image) apply(b []byte) error {
 	case 17:
 		m.brokerChange(r)
 	case 20: // says nothing
-	case 23, 24, 25: // the borders of a transaction, of which no snapshot tells: ours is one batch
 	case 27:
 		id := r.int32()
 		m.set(fmt.Sprintf("controller %d", id), fmt.Sprintf("%x", r.b))

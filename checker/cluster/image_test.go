@@ -12,7 +12,7 @@ func TestSnapshotsAreWhatTheLogComesTo(t *testing.T) {
 	after.ISR, after.Leader, after.LeaderEpoch, after.Epoch = []int32{2}, 2, 1, 1
 	stale, fenced := after, brokerRec(1, 5, 1)
 	stale.Epoch = 0
-	const end = 8
+	const end = 13
 	for _, c := range []struct {
 		name    string
 		end     int64
@@ -35,7 +35,7 @@ func TestSnapshotsAreWhatTheLogComesTo(t *testing.T) {
 			q.State = NewState(new(checker.Verdict)) // what it says of these records is not the matter
 			log := logs{leads(0, 1, 1),
 				batch(1, 1, -1, featureRec("f", 1), topicRec("t", topicID(9)), partitionRec(part), brokerRec(1, 5, 0)),
-				batch(5, 1, -1, changeRec(topicID(9), []int32{2}, nil, nil, nil, nil, 2), fenceRec(1, 5, 1), featureRec("f", 2))}
+				batch(5, 1, -1, rec(23, 0).uvarint(0).b, featureRec("g", 1), rec(25, 0).uvarint(0).b, rec(23, 0).uvarint(0).b, changeRec(topicID(9), []int32{2}, nil, nil, nil, nil, 2), fenceRec(1, 5, 1), featureRec("f", 2), rec(24, 0).uvarint(0).b)}
 			for id := int32(1); id <= 3; id++ {
 				q.See(id, 0, log, 0, end)
 			}
