@@ -11,6 +11,7 @@ import (
 
 	"seedlog/clock/task"
 	"seedlog/node/meta"
+	"seedlog/node/raft"
 	"seedlog/sim/sched"
 	"seedlog/sim/simdisk"
 	"seedlog/storage/checkpoint"
@@ -278,4 +279,28 @@ func FuzzParseSnapshot(f *testing.F) {
 			t.Fatal(err)
 		}
 	})
+}
+
+// A node that knows no leader asks the bootstrap servers, and the voters that its log names:
+// these may all be others by now, and no bootstrap server may have heard of the one that leads.
+func TestWhoKnowsNoLeaderAsksTheVotersToo(t *testing.T) {
+	at := func(host string) []raft.Endpoint {
+		return []raft.Endpoint{{Name: "CONTROLLER", Host: host, Port: 9093}}
+	}
+	err := sched.Main(1, func(tk *task.T) {
+		h := &Host{cfg: Config{Listener: "CONTROLLER", Endpoints: at("self"), Bootstrap: []string{"b1:9093", "self:9093", "b2:9093"}}}
+		h.mu.Init(tk.Runtime(), "quorum.Host")
+		h.known = []raft.Voter{{Endpoints: at("b2")}, {Endpoints: at("v6")}, {Endpoints: at("self")}, {}}
+		var asked []string
+		for range 6 {
+			asked = append(asked, h.anyAddress())
+		}
+		slices.Sort(asked)
+		if want := []string{"b1:9093", "b1:9093", "b2:9093", "b2:9093", "v6:9093", "v6:9093"}; !slices.Equal(asked, want) {
+			t.Errorf("asked %v, not %v", asked, want)
+		}
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
 }

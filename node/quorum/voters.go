@@ -74,15 +74,17 @@ func (h *Host) OtherVoters() []int32 {
 	return ids
 }
 
-// anyAddress is one of those whom a node asks that knows no leader, another one each time.
-// That is nobody if there are only this node's own addresses.
+// anyAddress is one of those whom a node asks that knows no leader, another one each time: the
+// bootstrap servers, and the voters that the log names, for the voters may all have moved on
+// from those servers since, and these may know no better. That is nobody if there are only
+// this node's own addresses.
 func (h *Host) anyAddress() string {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	servers := slices.Clone(h.cfg.Bootstrap)
-	if len(servers) == 0 {
-		for _, v := range h.known {
-			servers = append(servers, h.address(v.Endpoints))
+	for _, v := range h.known {
+		if addr := h.address(v.Endpoints); !slices.Contains(servers, addr) {
+			servers = append(servers, addr)
 		}
 	}
 	servers = slices.DeleteFunc(servers, func(addr string) bool {
