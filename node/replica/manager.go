@@ -68,7 +68,7 @@ type Manager struct {
 	mu         task.Mutex
 	partitions map[Key]*Partition
 	failed     map[Key]error           // assigned here, and no directory could take them
-	unclaimed  map[Key]*storage.Log    // loaded, and not yet seen in the metadata
+	unclaimed  map[Key][]*storage.Log  // loaded, and not yet seen in the metadata; several where a topic id is missing
 	names      map[name][]*storage.Log // of unclaimed
 	hosts      map[*storage.Dir]int    // how many partitions each directory has
 	fetchers   map[source]*fetcher
@@ -93,7 +93,7 @@ func NewManager(env Env) *Manager {
 		group:      task.NewGroup(env.RT, "replica"),
 		partitions: map[Key]*Partition{},
 		failed:     map[Key]error{},
-		unclaimed:  map[Key]*storage.Log{},
+		unclaimed:  map[Key][]*storage.Log{},
 		names:      map[name][]*storage.Log{},
 		hosts:      map[*storage.Dir]int{},
 		fetchers:   map[source]*fetcher{},
@@ -121,7 +121,7 @@ func (m *Manager) Adopt(skip ...string) {
 	for _, d := range m.dirs {
 		for _, l := range d.Dir.Logs() {
 			if !slices.Contains(skip, l.Topic()) {
-				m.unclaimed[keyOf(l)] = l
+				m.unclaimed[keyOf(l)] = append(m.unclaimed[keyOf(l)], l)
 				n := name{l.Topic(), l.Partition()}
 				m.names[n] = append(m.names[n], l)
 			}
@@ -389,13 +389,23 @@ func (m *Manager) moveHost(d *storage.Dir, by int) {
 
 // claim takes the loaded log of a partition, if there is one; under mu.
 func (m *Manager) claim(k Key) *storage.Log {
-	log := m.unclaimed[k]
-	if log != nil {
-		delete(m.unclaimed, k)
-		n := name{log.Topic(), log.Partition()}
-		m.names[n] = slices.DeleteFunc(m.names[n], func(o *storage.Log) bool { return o == log })
+	if len(m.unclaimed[k]) == 0 {
+		return nil
 	}
+	log := m.unclaimed[k][0]
+	m.take(log)
 	return log
+}
+
+// take takes a loaded log from those that nobody has claimed, and reports whether it was one;
+// under mu.
+func (m *Manager) take(log *storage.Log) bool {
+	k, n := keyOf(log), name{log.Topic(), log.Partition()}
+	is := func(o *storage.Log) bool { return o == log }
+	found := slices.ContainsFunc(m.unclaimed[k], is)
+	m.unclaimed[k] = slices.DeleteFunc(m.unclaimed[k], is)
+	m.names[n] = slices.DeleteFunc(m.names[n], is)
+	return found
 }
 
 // clearName moves the directories of older topics of that name, which were deleted while
@@ -404,7 +414,7 @@ func (m *Manager) clearName(t *task.T, topic string, k Key) error {
 	m.mu.Lock()
 	old := slices.Clone(m.names[name{topic, k.Partition}])
 	for _, l := range old {
-		m.claim(keyOf(l))
+		m.take(l)
 	}
 	m.mu.Unlock()
 	for _, l := range old {
@@ -497,7 +507,7 @@ func (m *Manager) strayUnclaimed(t *task.T) {
 	for _, d := range m.dirs {
 		for _, l := range d.Dir.Logs() {
 			m.mu.Lock()
-			unclaimed := m.claim(keyOf(l)) != nil
+			unclaimed := m.take(l)
 			m.mu.Unlock()
 			if unclaimed {
 				if err := m.stray(t, d.Dir, l); err != nil {

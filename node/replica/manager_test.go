@@ -234,6 +234,26 @@ func TestOnlyUnassignedLogsAreStray(t *testing.T) {
 	})
 }
 
+// A creation that was interrupted leaves a directory without a topic id. Several such
+// directories of one index are stray all the same (seed 700267 of the swarm).
+func TestDirectoriesWithoutATopicIDAreStray(t *testing.T) {
+	path := t.TempDir()
+	onDisk(t, path, meta.Empty(), func(h *host) {})
+	for _, topic := range []string{"one", "two", "three"} {
+		if err := os.Mkdir(path+"/"+topic+"-2", 0o755); err != nil {
+			t.Fatal(err)
+		}
+	}
+	some, _ := withRecords(t, meta.Empty(), topicOf("orders", 7, 0)...)
+	onDisk(t, path, some, func(h *host) {
+		for _, name := range strings.Fields(dirNames(t, path)) {
+			if strings.HasSuffix(name, "-2") {
+				t.Errorf("%s is nobody's, and stays", name)
+			}
+		}
+	})
+}
+
 func TestADeletedTopicsDirectoryIsRenamedAtOnce(t *testing.T) {
 	path := t.TempDir()
 	onDisk(t, path, meta.Empty(), func(h *host) {
