@@ -87,27 +87,39 @@ func isolatedController(r *Run) {
 				s.World.Net.Partition(s.node(id).Name, old.Name)
 			}
 		}
+		// What it decides alone is not decided.
+		code := s.create(4, "alone", 1000)
+		known := func(name string) bool {
+			s.cluster.ghost.look()
+			return s.cluster.ghost.quorum.State.Named(name+"-0") != nil
+		}
+		s.must(code != 0 || known("alone"), "I31", "a topic was made, and no majority has it")
 		s.wait(5 * time.Second)
-		s.at(4, "create", func(t *task.T, p *client.Plain) {
-			code := int16(-1)
-			for until := t.Now().Add(20 * time.Second); code != 0 && t.Now() < until; {
-				req := kmsg.NewPtrCreateTopicsRequest()
-				req.Version, req.TimeoutMillis = 7, 2000
-				topic := kmsg.NewCreateTopicsRequestTopic()
-				topic.Topic, topic.NumPartitions, topic.ReplicationFactor = "new", 1, 1
-				req.Topics = append(req.Topics, topic)
-				resp, err := p.Call(t, req)
-				if !s.ok(err, "create") {
-					return
-				}
-				if code = resp.(*kmsg.CreateTopicsResponse).Topics[0].ErrorCode; code == kerr.TopicAlreadyExists.Code {
-					code = 0 // an answer was lost
-				}
+		for until := s.World.Now().Add(20 * time.Second); code != 0 && s.World.Now() < until && !s.failed; {
+			if code = s.create(4, "new", 2000); code == kerr.TopicAlreadyExists.Code {
+				code = 0 // an answer was lost
 			}
-			s.must(code == 0, "liveness", "the metadata does not change 25 seconds after its leader was cut off: %s", client.CodeName(code))
-		})
+		}
+		s.must(code == 0, "liveness", "the metadata does not change 25 seconds after its leader was cut off: %s", client.CodeName(code))
+		s.must(code != 0 || known("new") || known("alone"), "I31", "a topic was made, and no majority has it")
 		s.together()
 	})
+}
+
+// create asks a node for a topic and returns the code of its answer.
+func (s *tale) create(id int32, name string, timeoutMillis int32) (code int16) {
+	s.at(id, "create", func(t *task.T, p *client.Plain) {
+		req := kmsg.NewPtrCreateTopicsRequest()
+		req.Version, req.TimeoutMillis = 7, timeoutMillis
+		topic := kmsg.NewCreateTopicsRequestTopic()
+		topic.Topic, topic.NumPartitions, topic.ReplicationFactor = name, 1, 1
+		req.Topics = append(req.Topics, topic)
+		resp, err := p.Call(t, req)
+		if s.ok(err, "create") {
+			code = resp.(*kmsg.CreateTopicsResponse).Topics[0].ErrorCode
+		}
+	})
+	return code
 }
 
 // steadyStream: a follower joins the ISR while its leader is written to without a pause: by so

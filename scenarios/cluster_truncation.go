@@ -41,6 +41,7 @@ func twoFailovers(r *Run) {
 		s.until("node 6 has them", 10*time.Second, func() bool { return s.ends(topic)[6] == 15 })
 		s.kill(4)
 		s.led(topic, 5)
+		s.begins(5, topic, 10)
 		s.produce(5, topic, 1, 6, nil)
 		s.kill(5)
 		s.led(topic, 6)
@@ -53,6 +54,32 @@ func twoFailovers(r *Run) {
 		s.equalOn(topic, 18, 5, 6)
 		s.start(4)
 		s.equal(topic, 18)
+	})
+}
+
+// begins is I12: a leader knows where its own epoch begins before it writes anything
+// (KAFKA-7415).
+func (s *tale) begins(id int32, topic *client.Topic, at int64) {
+	epoch := s.partition(topic).LeaderEpoch
+	s.at(id, "OffsetForLeaderEpoch", func(t *task.T, p *client.Plain) {
+		var got kmsg.OffsetForLeaderEpochResponseTopicPartition
+		settled(t, func() int16 {
+			req := kmsg.NewPtrOffsetForLeaderEpochRequest()
+			req.Version, req.ReplicaID = 4, -1
+			part := kmsg.NewOffsetForLeaderEpochRequestTopicPartition()
+			part.CurrentLeaderEpoch, part.LeaderEpoch = -1, epoch
+			rt := kmsg.NewOffsetForLeaderEpochRequestTopic()
+			rt.Topic = topic.Name
+			rt.Partitions = append(rt.Partitions, part)
+			req.Topics = append(req.Topics, rt)
+			resp, err := p.Call(t, req)
+			if s.ok(err, "OffsetForLeaderEpoch") {
+				got = resp.(*kmsg.OffsetForLeaderEpochResponse).Topics[0].Partitions[0]
+			}
+			return got.ErrorCode
+		})
+		_ = s.code(got.ErrorCode, nil, "OffsetForLeaderEpoch") &&
+			s.must(got.LeaderEpoch == epoch && got.EndOffset == at, "I12", "epoch %d is said to be %d and to end at %d, not %d", epoch, got.LeaderEpoch, got.EndOffset, at)
 	})
 }
 
@@ -254,5 +281,64 @@ func followedStart(r *Run) {
 		s.must(got == 7, "I24", "the next leader's log starts at %d, and all below 7 was deleted", got)
 		s.start(4)
 		s.equal(topic, 10)
+	})
+}
+
+// zombieController is KAFKA-14154: a controller that others have replaced, and does not know,
+// lets nobody out of an ISR.
+func zombieController(r *Run) {
+	r.Set("controller.quorum.fetch.timeout.ms", "4000")
+	r.Set("replica.lag.time.max.ms", "1000")
+	tellCluster(r, six(1), func(s *tale) {
+		topic := s.replicated("zombie", []int32{4, 5})
+		s.produce(4, topic, -1, 10, nil)
+		old := s.cluster.controller()
+		if !s.must(old != nil, "liveness", "nobody leads the quorum") {
+			return
+		}
+		for id := int32(1); id <= 3; id++ {
+			if id != old.id {
+				s.World.Net.Partition(old.Name, s.node(id).Name)
+				s.World.Net.Partition(s.node(id).Name, old.Name)
+			}
+		}
+		s.World.Net.Partition(s.node(4).Name, s.node(5).Name)
+		s.World.Net.Partition(s.node(5).Name, s.node(4).Name)
+		a := s.ask(4, topic)
+		s.until("it is answered", 30*time.Second, func() bool { return a.done })
+		// The next controller lets node 5 out, or elects it.
+		if p := s.partition(topic); s.ok(a.err, "produce") && a.code == 0 {
+			s.must(len(p.ISR) == 1, "I3", "the record was acknowledged while node 5 is in the ISR %v, and the replicas end at %v", p.ISR, s.ends(topic))
+		}
+		s.together()
+		s.isr(topic, 2)
+	})
+}
+
+// behindTheEpoch is KAFKA-7128: a new leader does not know yet what is committed. Who has all
+// below its high watermark, and not all of before its epoch, may not join the ISR.
+func behindTheEpoch(r *Run) {
+	r.Set("replica.lag.time.max.ms", "60000")
+	r.Set("leader.replication.throttled.rate", "0")
+	tellCluster(r, six(1), func(s *tale) {
+		throttled := [2]string{"leader.replication.throttled.replicas", "0:5"}
+		topic := s.replicated("behind", []int32{4, 5, 6, 1}, throttled)
+		other := s.replicated("other", []int32{5, 6}, throttled)
+		s.produce(4, topic, -1, 19, nil)
+		s.stopNode(1)
+		s.isr(topic, 3)
+		s.produce(5, other, -1, 10, nil) // so that node 5 has sent more than it may
+		s.produce(4, topic, -1, 1, nil)
+		s.World.Net.Partition(s.node(5).Name, s.node(6).Name)
+		s.World.Net.Partition(s.node(6).Name, s.node(5).Name)
+		s.kill(4)
+		s.led(topic, 5)
+		s.start(1)
+		s.wait(2 * time.Second)
+		p := s.partition(topic)
+		s.must(len(p.ISR) == 2, "I3", "the ISR is %v, the replicas end at %v, and 20 is committed", p.ISR, s.ends(topic))
+		s.together()
+		s.start(4)
+		s.equal(topic, 20)
 	})
 }

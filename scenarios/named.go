@@ -70,5 +70,7 @@ var named = []Scenario{
 	{"deaf-controller", "invariant I7: who is to leave the ISR counts until the controller heard so", deafController},
 	{"returned-leader", "invariant I4: a leader that comes back without its tail leads nothing before it is known", returnedLeader},
 	{"followed-start", "invariant I24: records are deleted when every living replica has deleted them", followedStart},
+	{"zombie-controller", "KAFKA-14154: what a replaced controller decides lets nobody out of an ISR", zombieController},
+	{"behind-the-epoch", "KAFKA-7128: a high watermark that lags behind its epoch lets nobody into the ISR", behindTheEpoch},
 	{"coordinator-durability", "KAFKA-10284: what the coordinator answered survives a power loss where topics are synced", coordinatorDurability},
 }
