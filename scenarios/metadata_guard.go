@@ -21,8 +21,13 @@ const metadataTopic = "__cluster_metadata"
 
 // leaders is I9 over all lives of the broker: who leads the quorum writes that into the log
 // first, and no two of these entries have the same epoch, nor does one go back. It is asked
-// before each start and after it, for a snapshot makes the log forget.
+// before each start and after it, for a snapshot makes the log forget. Of a lone broker only:
+// in a cluster the entry of a leader that nobody followed is cut, and older leaderships of
+// another log may come in its place; there checker/cluster compares all logs.
 func (g *guard) leaders() {
+	if g.r.cluster != nil {
+		return
+	}
 	for _, dir := range g.LogDirs {
 		path := dir + "/" + metadataDir
 		g.ParseLogs(path).Batches(func(b *logfile.Batch) {
