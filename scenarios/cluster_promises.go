@@ -180,3 +180,20 @@ func oldIncarnation(r *Run) {
 		s.equal(topic, 20)
 	})
 }
+
+// shrinkingReassignment is invariant I33: copies go only when all that stay are in sync.
+func shrinkingReassignment(r *Run) {
+	tellCluster(r, six(1), func(s *tale) {
+		topic := s.replicated("fewer", []int32{4, 5, 6})
+		s.produce(4, topic, -1, 10, nil)
+		s.stopNode(5)
+		s.isr(topic, 2)
+		s.assign(topic, []int32{4, 5})
+		s.wait(3 * time.Second)
+		p := s.partition(topic)
+		s.must(len(p.Removing) == 1 && len(p.ISR) == 2, "I33", "removing %v, the ISR is %v of %v, and node 5 is down", p.Removing, p.ISR, p.Replicas)
+		s.start(5)
+		s.until("it ends", time.Minute, func() bool { return len(s.partition(topic).Replicas) == 2 })
+		s.equal(topic, 10)
+	})
+}

@@ -72,5 +72,6 @@ var named = []Scenario{
 	{"followed-start", "invariant I24: records are deleted when every living replica has deleted them", followedStart},
 	{"zombie-controller", "KAFKA-14154: what a replaced controller decides lets nobody out of an ISR", zombieController},
 	{"behind-the-epoch", "KAFKA-7128: a high watermark that lags behind its epoch lets nobody into the ISR", behindTheEpoch},
+	{"shrinking-reassignment", "invariant I33: copies go only when all that stay are in sync", shrinkingReassignment},
 	{"coordinator-durability", "KAFKA-10284: what the coordinator answered survives a power loss where topics are synced", coordinatorDurability},
 }

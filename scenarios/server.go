@@ -154,6 +154,10 @@ func (s *server) saw(e event.Event) {
 		if e, ok := e.(replica.ISRChanged); ok && s.r.cluster != nil {
 			s.r.cluster.ghost.shrank(s, e)
 		}
+	case "quorum-vote-granted":
+		if e, ok := e.(quorum.Noted); ok && s.r.cluster != nil {
+			s.r.cluster.ghost.granted(s, e.Note)
+		}
 	case "dir-offline", "partition-failed":
 		s.offline = true
 	case "log-corrupt":
