@@ -17,7 +17,7 @@ var (
 	scenario = flag.String("scenario", "", "scenario to run; the swarm, or with no seed all")
 	events   = flag.String("events", "", "file to write every event of the run to")
 	seeds    = flag.Int("seeds", 300, "how many swarm seeds to run if no seed is given")
-	clusters = flag.Int("clusters", 0, "how many cluster seeds to run if no seed is given")
+	clusters = flag.Int("clusters", 300, "how many cluster seeds to run if no seed is given")
 )
 
 // TestSim is the front door: with -seed it replays one run, else it runs a block of swarm
