@@ -375,7 +375,7 @@ func (r *Run) afford(s *server) bool {
 // of the voters.
 func (c *clusterRun) made(topic *client.Topic) {
 	c.ghost.look()
-	if c.ghost.quorum.State.Find(topic.ID, 0) == nil {
+	if !c.ghost.quorum.Made(topic.ID) {
 		c.r.Failf("I35", topic.Name, "was made, and no majority of the voters %v has it durably", c.ghost.quorum.Voters())
 	}
 }
