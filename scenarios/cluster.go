@@ -371,6 +371,15 @@ func (r *Run) afford(s *server) bool {
 	return r.cluster.ghost.replicas.Affords(s.id)
 }
 
+// made is I35 for the metadata log: a topic that a client was told of is durable on a majority
+// of the voters.
+func (c *clusterRun) made(topic *client.Topic) {
+	c.ghost.look()
+	if !c.ghost.quorum.Made(topic.ID) {
+		c.r.Failf("I35", topic.Name, "was made, and no majority of the voters %v has it durably", c.ghost.quorum.Voters())
+	}
+}
+
 // controller is the server that leads the quorum, as far as the newest epoch on the disks
 // says, or nil.
 func (c *clusterRun) controller() *server {

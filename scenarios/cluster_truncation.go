@@ -333,6 +333,7 @@ func behindTheEpoch(r *Run) {
 		s.World.Net.Partition(s.node(6).Name, s.node(5).Name)
 		s.kill(4)
 		s.led(topic, 5)
+		s.ends20(topic)
 		s.start(1)
 		s.wait(2 * time.Second)
 		p := s.partition(topic)
@@ -340,5 +341,29 @@ func behindTheEpoch(r *Run) {
 		s.together()
 		s.start(4)
 		s.equal(topic, 20)
+	})
+}
+
+// ends20 is KIP-207: whoever asks a new leader for the end of what is committed is not told
+// less than what its predecessor had committed, which is 20.
+func (s *tale) ends20(topic *client.Topic) {
+	s.at(5, "ListOffsets", func(t *task.T, p *client.Plain) {
+		var got kmsg.ListOffsetsResponseTopicPartition
+		settled(t, func() int16 {
+			req := kmsg.NewPtrListOffsetsRequest()
+			req.Version, req.ReplicaID = 7, -1
+			part := kmsg.NewListOffsetsRequestTopicPartition()
+			part.CurrentLeaderEpoch, part.Timestamp = -1, -1
+			rt := kmsg.NewListOffsetsRequestTopic()
+			rt.Topic = topic.Name
+			rt.Partitions = append(rt.Partitions, part)
+			req.Topics = append(req.Topics, rt)
+			resp, err := p.Call(t, req)
+			if s.ok(err, "ListOffsets") {
+				got = resp.(*kmsg.ListOffsetsResponse).Topics[0].Partitions[0]
+			}
+			return got.ErrorCode
+		})
+		s.must(got.ErrorCode == kerr.OffsetNotAvailable.Code || got.Offset == 20, "I6", "the committed end is said to be %d (code %d), and 20 is committed", got.Offset, got.ErrorCode)
 	})
 }

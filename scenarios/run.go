@@ -228,6 +228,9 @@ func (r *Run) CreateTopic(topic *client.Topic, configs [][2]string) bool {
 				r.segment[topic.Name], _ = strconv.ParseInt(kv[1], 10, 64)
 			}
 		}
+		if r.cluster != nil {
+			r.cluster.made(topic)
+		}
 	}
 	return ok && err == nil
 }

@@ -196,3 +196,26 @@ func TestVotersCommitFromTheRecordThatNamesThem(t *testing.T) {
 	}
 	found(t, &v, "")
 }
+
+func TestATopicIsMadeByAMajority(t *testing.T) {
+	var v checker.Verdict
+	q := three(&v)
+	id := topicID(9)
+	making := batch(1, 1, -1, topicRec("t", id))
+	q.See(1, 0, logs{leads(0, 1, 1), making}, 0, 2)
+	q.See(2, 0, logs{leads(0, 1, 1), making}, 0, 1)
+	q.Advance()
+	if q.Made(id) {
+		t.Error("made, and only one voter has it durably")
+	}
+	// It stays made while a newer epoch has no majority yet.
+	q.See(2, 0, logs{leads(0, 1, 1), making, leads(2, 2, 2)}, 2, 2)
+	q.Advance()
+	if !q.Made(id) || q.Committed() != 1 && q.Committed() != 0 {
+		t.Errorf("not made, and two voters have it durably; committed %d", q.Committed())
+	}
+	if q.Made(topicID(8)) {
+		t.Error("another topic is made")
+	}
+	found(t, &v, "")
+}

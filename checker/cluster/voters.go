@@ -105,3 +105,46 @@ func votersIn(records []logfile.Record) (voters []Voter) {
 	}
 	return voters
 }
+
+// Made reports whether a majority of the voters has the making of a topic durably: whatever
+// happens in the quorum after, a newer epoch that has not got its majority yet, that does not
+// change. Where a log begins with a snapshot beyond what is known to be committed, what that
+// holds counts as there.
+func (q *Quorum) Made(topic ID) bool {
+	for i := range q.State.Partitions {
+		if q.State.Partitions[i].ID == topic {
+			return true
+		}
+	}
+	n := 0
+	for _, v := range q.voters {
+		if q.Live(v) && q.logs[v.ID-1].makes(topic, q.Committed()) {
+			n++
+		}
+	}
+	return n > len(q.voters)/2
+}
+
+// makes reports whether the durable part of a log, from an offset on, makes a topic.
+func (l *metadataLog) makes(topic ID, from int64) bool {
+	if l.start > from {
+		return true
+	}
+	first, end := find(l.batches, from), find(l.batches, l.durable)
+	for _, b := range l.batches[min(first, end):end] {
+		if b.IsControl() {
+			continue
+		}
+		records, err := b.Records()
+		if err != nil {
+			return false
+		}
+		for _, rec := range records {
+			r, _ := decode(rec.Value)
+			if t, ok := r.(topicRecord); ok && t.id == topic {
+				return true
+			}
+		}
+	}
+	return false
+}
