@@ -74,7 +74,6 @@ func (l *life) decide(t *task.T) error {
 	if l.cfg.IsController {
 		l.control = control.New(l.h.RT, l.quorum, l.cfg, l.h.Rand("controller"))
 		l.control.Events = l.h.Events
-		l.control.Events = l.h.Events
 	}
 	l.routes = routes{lifecycle: l.router("lifecycle", 2), partitions: l.router("partitions", 1), forwarding: l.router("forwarding", 4)}
 	l.quorum.Subscribe(listenerFunc(l.settingsChanged))
