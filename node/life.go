@@ -234,10 +234,7 @@ func (l *life) end(t *task.T, clean bool) error {
 		}
 	}
 	stop(t, l.governing)
-	for _, r := range l.routes.all() {
-		r.Close()
-	}
-	stop(t, l.controlled)
+	stop(t, l.controlled, l.routes.lifecycle)
 	return l.closeDirs(t, clean)
 }
 
@@ -270,8 +267,8 @@ func (l *life) endBroker(t *task.T) {
 			ln.Close()
 		}
 	}
-	stop(t, l.serving)
-	stop(t, l.brokering)
+	stop(t, l.serving, l.routes.forwarding)
+	stop(t, l.brokering, l.routes.lifecycle, l.routes.partitions)
 	if l.replicas != nil {
 		l.replicas.Close(t)
 	}
@@ -293,9 +290,15 @@ func (l *life) closeDirs(t *task.T, clean bool) error {
 	return errors.Join(failures...)
 }
 
-func stop(t *task.T, g *task.Group) {
-	if g != nil {
-		g.Stop()
-		g.Wait(t)
+// stop ends a group, if it began. Its tasks may wait for an answer of the controller, and
+// that the group stops does not wake them: the routes that they took are closed.
+func stop(t *task.T, g *task.Group, taken ...*control.Router) {
+	if g == nil {
+		return
 	}
+	g.Stop()
+	for _, r := range taken {
+		r.Close()
+	}
+	g.Wait(t)
 }
