@@ -66,6 +66,7 @@ func TestHowManyAGroupWaitsFor(t *testing.T) {
 		{served: 32, waiting: 32, took: ms, back: ms, producers: 32},
 		{served: 24, waiting: 40, took: ms, back: ms, producers: 24},
 		{served: 40, waiting: 24, took: ms, back: ms, producers: 40, patience: 400 * time.Microsecond},
+		{waiting: 1, took: ms, back: 2 * ms, patience: ms},
 		{served: 64, waiting: 1, took: 10 * ms, back: 10 * ms, producers: 64, patience: 63 * 10 * ms / 64},
 	} {
 		if n, d := group(c.served, c.waiting, c.took, c.back); n != c.producers || d != c.patience {

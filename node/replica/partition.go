@@ -312,7 +312,7 @@ const gatherMax = 5 * time.Millisecond
 // disk nor the processors are idle for the few who would make the group as large as the
 // last one.
 func group(served, waiting int, took, back time.Duration) (producers int, patience time.Duration) {
-	if waiting == 0 {
+	if waiting == 0 || served == 0 { // served is 0 where a truncation undid what was synced
 		return served, took
 	}
 	if all := served + waiting; back*time.Duration(all) < took*time.Duration(waiting) {
