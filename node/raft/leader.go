@@ -71,7 +71,7 @@ func (c *Core) stopLeading(code int16, s *step) {
 		c.refuse(p.id, code, s)
 	}
 	if l.change != nil {
-		c.refuseChange(l.change, code, "", s)
+		c.abandonChange(l.change, code, s)
 	}
 }
 

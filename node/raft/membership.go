@@ -217,6 +217,16 @@ func (c *Core) dropChange(code int16, text string, s *step) {
 	c.lead.change = nil
 }
 
+// abandonChange answers the requester of a leader that leads no longer. A change that is in
+// its log may still be committed, by the next leader: that it was not made is not known.
+func (c *Core) abandonChange(ch *change, code int16, s *step) {
+	if ch.asked {
+		c.refuseChange(ch, kerr.RequestTimedOut.Code, "the leadership ended before the change was committed", s)
+		return
+	}
+	c.refuseChange(ch, code, "", s)
+}
+
 // refuseChange answers the requester, once.
 func (c *Core) refuseChange(ch *change, code int16, text string, s *step) {
 	if !ch.answered {
