@@ -68,10 +68,13 @@ func (p *Partition) same(o *Partition) bool {
 		p.LeaderRecoveryState == o.LeaderRecoveryState
 }
 
-// sameBroker compares registrations: the epoch names one, and what may change of it since.
+// sameBroker compares all of two registrations: an incarnation may register again under the
+// epoch that it has, with other endpoints, features or another rack.
 func sameBroker(a, b *Broker) bool {
-	return a.Epoch == b.Epoch && a.IncarnationID == b.IncarnationID && a.Fenced == b.Fenced &&
-		a.InControlledShutdown == b.InControlledShutdown && slices.Equal(a.LogDirs, b.LogDirs)
+	sameRack := a.Rack == b.Rack || a.Rack != nil && b.Rack != nil && *a.Rack == *b.Rack
+	return sameRack && a.Epoch == b.Epoch && a.IncarnationID == b.IncarnationID && a.Fenced == b.Fenced &&
+		a.InControlledShutdown == b.InControlledShutdown && a.IsMigratingZkBroker == b.IsMigratingZkBroker &&
+		slices.Equal(a.LogDirs, b.LogDirs) && slices.Equal(a.Endpoints, b.Endpoints) && slices.Equal(a.Features, b.Features)
 }
 
 // share makes the map now out of old's values where they are the same, and tells the keys

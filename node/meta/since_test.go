@@ -31,7 +31,19 @@ func TestASnapshotIsAsGoodAsTheRecords(t *testing.T) {
 					c.ISR = []int32{int32(kind)}
 					bodies = []Body{c}
 				case kind == 4:
-					bodies = []Body{&RegisterBrokerRecord{BrokerID: int32(n), BrokerEpoch: image.Offset + 1, Fenced: true}}
+					r := &RegisterBrokerRecord{BrokerID: int32(n), BrokerEpoch: image.Offset + 1, Fenced: true}
+					if b := image.Broker(int32(n)); b != nil && rapid.Bool().Draw(t, "amended") {
+						r.BrokerEpoch = b.Epoch
+					}
+					switch rapid.IntRange(0, 3).Draw(t, "what") {
+					case 0:
+						r.Endpoints = []Endpoint{{Name: "A", Host: "h", Port: 1}}
+					case 1:
+						r.Features = []FeatureRange{{"f", 0, 1}}
+					case 2:
+						r.Rack = new(string)
+					}
+					bodies = []Body{r}
 				case kind == 5:
 					value := rapid.SampledFrom([]string{"1", "2"}).Draw(t, "value")
 					bodies = []Body{&ConfigRecord{ResourceType: BrokerResource, ResourceName: name, Name: "k", Value: &value}}
@@ -104,4 +116,33 @@ func TestASnapshotIsAsGoodAsTheRecords(t *testing.T) {
 			t.Fatalf("%+v", d)
 		}
 	})
+}
+
+// TestAnAmendedRegistrationIsNews: a broker that registers again in the same incarnation keeps
+// its epoch, and may have moved.
+func TestAnAmendedRegistrationIsNews(t *testing.T) {
+	image := func(r RegisterBrokerRecord) *Image {
+		r.BrokerID, r.BrokerEpoch, r.IncarnationID = 1, 5, UUID{7}
+		i, _, err := Empty().Apply([]Record{{Body: &r}}, 9, 1)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return i
+	}
+	rack := "r"
+	old := image(RegisterBrokerRecord{})
+	for name, r := range map[string]RegisterBrokerRecord{ //order: each by itself
+		"endpoints": {Endpoints: []Endpoint{{Name: "A", Host: "moved", Port: 1}}},
+		"features":  {Features: []FeatureRange{{"f", 0, 1}}},
+		"rack":      {Rack: &rack},
+	} {
+		now := image(r)
+		got, d := now.Since(old)
+		if !got.Equal(now) || len(d.Brokers) != 1 {
+			t.Errorf("%s: the listener keeps the old registration, and is told of %v", name, d.Brokers)
+		}
+	}
+	if got, d := image(RegisterBrokerRecord{}).Since(old); got.Broker(1) != old.Broker(1) || len(d.Brokers) != 0 {
+		t.Errorf("the same registration is told of: %v", d.Brokers)
+	}
 }
