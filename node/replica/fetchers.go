@@ -60,6 +60,19 @@ func (m *Manager) refetch(p *Partition, reg partition.Registration) {
 	}
 }
 
+// spread lets so many fetchers copy from each broker from now on. Those that are left without
+// a partition hang up and wait.
+func (m *Manager) spread(fetchers int32) {
+	if fetchers == m.fetchersPerBroker {
+		return
+	}
+	m.fetchersPerBroker = fetchers
+	for _, p := range m.Partitions() {
+		leader, epoch := p.Leader()
+		m.refetch(p, partition.Registration{Leader: leader, LeaderEpoch: epoch})
+	}
+}
+
 // fetcher is the one of that source, which is started if it is missing.
 func (m *Manager) fetcher(s source) *fetcher {
 	m.mu.Lock()

@@ -60,7 +60,7 @@ type Manager struct {
 	controller        Controller
 	brokerEpoch       func() int64
 	incarnation       meta.UUID
-	fetchersPerBroker int32
+	fetchersPerBroker int32                      // of the task that brings the metadata
 	image             task.Published[meta.Image] // the newest
 	isr               isrKeeper
 	sent, received    throttle // of throttled replicas, to followers and from leaders
@@ -531,6 +531,7 @@ func (m *Manager) configsChanged(d *meta.Delta) {
 	}
 	cfg := m.config()
 	broker := slices.ContainsFunc(d.Configs, func(r meta.ConfigResource) bool { return r.Type == meta.BrokerResource })
+	m.spread(cfg.NumReplicaFetchers)
 	changed := func(topic string) bool {
 		_, found := slices.BinarySearchFunc(d.Configs, meta.ConfigResource{Type: meta.TopicResource, Name: topic}, compareResource)
 		return found

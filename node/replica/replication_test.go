@@ -386,3 +386,45 @@ func TestAThrottledFollowerCatchesUpSlowly(t *testing.T) {
 		}
 	})
 }
+
+// TestTheNumberOfFetchersChangesWhileTheyCopy: num.replica.fetchers is a setting of the running
+// cluster.
+func TestTheNumberOfFetchersChangesWhileTheyCopy(t *testing.T) {
+	inCluster(t, 2, nil, func(c *cluster) {
+		var keys []Key
+		for _, id := range []byte{1, 2, 9, 10, 17, 18} { // enough for three fetchers to have some each
+			keys = append(keys, c.create(id, 1, 2))
+		}
+		c.hear()
+		sources := func() map[source]bool {
+			used := map[source]bool{}
+			for _, k := range keys {
+				used[c.part(2, k).fetchedBy.source] = true
+			}
+			return used
+		}
+		copied := func() {
+			for _, k := range keys {
+				c.produce(1, k, 3)
+			}
+			for _, k := range keys {
+				c.caughtUp(k, 1, 2)
+			}
+		}
+		expect("fetchers of one", len(sources()), 1)
+		copied()
+		for _, n := range []int32{3, 2} {
+			next := *c.cfg
+			next.NumReplicaFetchers = n
+			c.cfg = &next
+			value := fmt.Sprint(n)
+			c.decide(&meta.ConfigRecord{ResourceType: meta.BrokerResource, Name: "num.replica.fetchers", Value: &value})
+			c.hear()
+			expect("fetchers", len(sources()), int(n))
+			copied()
+		}
+		for _, k := range keys {
+			c.same(k, 1, 2)
+		}
+	})
+}
