@@ -70,12 +70,7 @@ func describeNodes(voters []raft.Voter) []kmsg.DescribeQuorumResponseNode {
 	var out []kmsg.DescribeQuorumResponseNode
 	for _, v := range voters {
 		n := kmsg.NewDescribeQuorumResponseNode()
-		n.NodeID = v.Key.ID
-		for _, e := range v.Endpoints {
-			l := kmsg.NewDescribeQuorumResponseNodeListener()
-			l.Name, l.Host, l.Port = e.Name, e.Host, e.Port
-			n.Listeners = append(n.Listeners, l)
-		}
+		n.NodeID, n.Listeners = v.Key.ID, listenersOf[kmsg.DescribeQuorumResponseNodeListener](v.Endpoints)
 		out = append(out, n)
 	}
 	return out

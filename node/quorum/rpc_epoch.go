@@ -20,11 +20,7 @@ func (h *Host) beginRequest(m raft.BeginQuorumEpoch) kmsg.Request {
 	r := kmsg.NewPtrBeginQuorumEpochRequest()
 	r.Version, r.ClusterID, r.VoterID = beginVersion, &h.cfg.Identity.ClusterID, m.Voter.ID
 	r.Topics = append(r.Topics, topic)
-	for _, e := range m.Endpoints {
-		le := kmsg.NewBeginQuorumEpochRequestLeaderEndpoint()
-		le.Name, le.Host, le.Port = e.Name, e.Host, e.Port
-		r.LeaderEndpoints = append(r.LeaderEndpoints, le)
-	}
+	r.LeaderEndpoints = listenersOf[kmsg.BeginQuorumEpochRequestLeaderEndpoint](m.Endpoints)
 	return r
 }
 
@@ -36,11 +32,7 @@ func (h *Host) beginReply(r *kmsg.BeginQuorumEpochResponse) (raft.Reply, []byte,
 		return raft.Reply{}, nil, errAnswer(r.ErrorCode)
 	}
 	reply := raft.Reply{Code: p.ErrorCode, Epoch: p.LeaderEpoch, LeaderID: p.LeaderID, HighWatermark: -1}
-	for _, e := range r.NodeEndpoints {
-		if e.NodeID == p.LeaderID {
-			reply.Endpoints = h.endpoint(e.Host, int32(e.Port))
-		}
-	}
+	reply.Endpoints = leaderAmong(h, p.LeaderID, r.NodeEndpoints)
 	return reply, nil, nil
 }
 
@@ -57,9 +49,7 @@ func (h *Host) BeginQuorumEpoch(t *task.T, req *kmsg.BeginQuorumEpochRequest, li
 	if req.Version >= 1 {
 		m.Voter = key(req.VoterID, p.VoterDirectoryID)
 	}
-	for _, e := range req.LeaderEndpoints {
-		m.Endpoints = append(m.Endpoints, raft.Endpoint{Name: e.Name, Host: e.Host, Port: e.Port})
-	}
+	m.Endpoints = endpointsOf(req.LeaderEndpoints)
 	reply, _, ok := h.ask(t, m, 0)
 	if !ok {
 		resp.ErrorCode = kerr.BrokerNotAvailable.Code
@@ -70,10 +60,8 @@ func (h *Host) BeginQuorumEpoch(t *task.T, req *kmsg.BeginQuorumEpochRequest, li
 	topic := kmsg.NewBeginQuorumEpochResponseTopic()
 	topic.Topic, topic.Partitions = ClusterMetadata, []kmsg.BeginQuorumEpochResponseTopicPartition{out}
 	resp.Topics = append(resp.Topics, topic)
-	if e, ok := h.through(listener, reply.Endpoints); ok && req.Version >= 1 && reply.LeaderID >= 0 {
-		ne := kmsg.NewBeginQuorumEpochResponseNodeEndpoint()
-		ne.NodeID, ne.Host, ne.Port = reply.LeaderID, e.Host, e.Port
-		resp.NodeEndpoints = append(resp.NodeEndpoints, ne)
+	if req.Version >= 1 {
+		resp.NodeEndpoints = leaderNode[kmsg.BeginQuorumEpochResponseNodeEndpoint](h, listener, reply)
 	}
 	return resp
 }
@@ -91,11 +79,7 @@ func (h *Host) endRequest(m raft.EndQuorumEpoch) kmsg.Request {
 	r := kmsg.NewPtrEndQuorumEpochRequest()
 	r.Version, r.ClusterID = endVersion, &h.cfg.Identity.ClusterID
 	r.Topics = append(r.Topics, topic)
-	for _, e := range m.Endpoints {
-		le := kmsg.NewEndQuorumEpochRequestLeaderEndpoint()
-		le.Name, le.Host, le.Port = e.Name, e.Host, e.Port
-		r.LeaderEndpoints = append(r.LeaderEndpoints, le)
-	}
+	r.LeaderEndpoints = listenersOf[kmsg.EndQuorumEpochRequestLeaderEndpoint](m.Endpoints)
 	return r
 }
 
@@ -107,11 +91,7 @@ func (h *Host) endReply(r *kmsg.EndQuorumEpochResponse) (raft.Reply, []byte, err
 		return raft.Reply{}, nil, errAnswer(r.ErrorCode)
 	}
 	reply := raft.Reply{Code: p.ErrorCode, Epoch: p.LeaderEpoch, LeaderID: p.LeaderID, HighWatermark: -1}
-	for _, e := range r.NodeEndpoints {
-		if e.NodeID == p.LeaderID {
-			reply.Endpoints = h.endpoint(e.Host, int32(e.Port))
-		}
-	}
+	reply.Endpoints = leaderAmong(h, p.LeaderID, r.NodeEndpoints)
 	return reply, nil, nil
 }
 
@@ -131,9 +111,7 @@ func (h *Host) EndQuorumEpoch(t *task.T, req *kmsg.EndQuorumEpochRequest, listen
 	for _, c := range p.PreferredCandidates {
 		m.Preferred = append(m.Preferred, raft.ReplicaKey{ID: c.CandidateID, Directory: c.CandidateDirectoryID})
 	}
-	for _, e := range req.LeaderEndpoints {
-		m.Endpoints = append(m.Endpoints, raft.Endpoint{Name: e.Name, Host: e.Host, Port: e.Port})
-	}
+	m.Endpoints = endpointsOf(req.LeaderEndpoints)
 	reply, _, ok := h.ask(t, m, 0)
 	if !ok {
 		resp.ErrorCode = kerr.BrokerNotAvailable.Code
@@ -144,10 +122,8 @@ func (h *Host) EndQuorumEpoch(t *task.T, req *kmsg.EndQuorumEpochRequest, listen
 	topic := kmsg.NewEndQuorumEpochResponseTopic()
 	topic.Topic, topic.Partitions = ClusterMetadata, []kmsg.EndQuorumEpochResponseTopicPartition{out}
 	resp.Topics = append(resp.Topics, topic)
-	if e, ok := h.through(listener, reply.Endpoints); ok && req.Version >= 1 && reply.LeaderID >= 0 {
-		ne := kmsg.NewEndQuorumEpochResponseNodeEndpoint()
-		ne.NodeID, ne.Host, ne.Port = reply.LeaderID, e.Host, e.Port
-		resp.NodeEndpoints = append(resp.NodeEndpoints, ne)
+	if req.Version >= 1 {
+		resp.NodeEndpoints = leaderNode[kmsg.EndQuorumEpochResponseNodeEndpoint](h, listener, reply)
 	}
 	return resp
 }

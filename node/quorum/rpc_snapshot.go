@@ -48,11 +48,7 @@ func (h *Host) parsePiece(resp kmsg.Response, id raft.SnapshotID, at int64) (pie
 	}
 	out := piece{bytes: p.Bytes, size: p.Size}
 	out.reply = raft.Reply{Code: p.ErrorCode, Epoch: p.CurrentLeader.LeaderEpoch, LeaderID: p.CurrentLeader.LeaderID, HighWatermark: -1}
-	for _, e := range r.NodeEndpoints {
-		if e.NodeID == out.reply.LeaderID {
-			out.reply.Endpoints = h.endpoint(e.Host, int32(e.Port))
-		}
-	}
+	out.reply.Endpoints = leaderAmong(h, out.reply.LeaderID, r.NodeEndpoints)
 	got := raft.SnapshotID{EndOffset: p.SnapshotID.EndOffset, Epoch: p.SnapshotID.Epoch}
 	switch {
 	case p.ErrorCode != 0:
@@ -101,10 +97,8 @@ func (h *Host) FetchSnapshot(t *task.T, req *kmsg.FetchSnapshotRequest, listener
 	}
 	topic.Partitions = append(topic.Partitions, out)
 	resp.Topics = append(resp.Topics, topic)
-	if e, ok := h.through(listener, reply.Endpoints); ok && req.Version >= 1 && reply.LeaderID >= 0 {
-		ne := kmsg.NewFetchSnapshotResponseNodeEndpoint()
-		ne.NodeID, ne.Host, ne.Port = reply.LeaderID, e.Host, e.Port
-		resp.NodeEndpoints = append(resp.NodeEndpoints, ne)
+	if req.Version >= 1 {
+		resp.NodeEndpoints = leaderNode[kmsg.FetchSnapshotResponseNodeEndpoint](h, listener, reply)
 	}
 	return resp
 }

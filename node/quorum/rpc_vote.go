@@ -33,11 +33,7 @@ func (h *Host) voteReply(r *kmsg.VoteResponse) (raft.Reply, []byte, error) {
 		return raft.Reply{}, nil, errAnswer(r.ErrorCode)
 	}
 	reply := raft.Reply{Code: p.ErrorCode, Epoch: p.LeaderEpoch, LeaderID: p.LeaderID, Granted: p.VoteGranted, HighWatermark: -1}
-	for _, e := range r.NodeEndpoints {
-		if e.NodeID == p.LeaderID {
-			reply.Endpoints = h.endpoint(e.Host, int32(e.Port))
-		}
-	}
+	reply.Endpoints = leaderAmong(h, p.LeaderID, r.NodeEndpoints)
 	return reply, nil, nil
 }
 
@@ -68,10 +64,8 @@ func (h *Host) Vote(t *task.T, req *kmsg.VoteRequest, listener string) *kmsg.Vot
 	topic := kmsg.NewVoteResponseTopic()
 	topic.Topic, topic.Partitions = ClusterMetadata, []kmsg.VoteResponseTopicPartition{out}
 	resp.Topics = append(resp.Topics, topic)
-	if e, ok := h.through(listener, reply.Endpoints); ok && req.Version >= 1 && reply.LeaderID >= 0 {
-		ne := kmsg.NewVoteResponseNodeEndpoint()
-		ne.NodeID, ne.Host, ne.Port = reply.LeaderID, e.Host, e.Port
-		resp.NodeEndpoints = append(resp.NodeEndpoints, ne)
+	if req.Version >= 1 {
+		resp.NodeEndpoints = leaderNode[kmsg.VoteResponseNodeEndpoint](h, listener, reply)
 	}
 	return resp
 }

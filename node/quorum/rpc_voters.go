@@ -22,10 +22,7 @@ func (h *Host) AddVoter(t *task.T, req *kmsg.AddRaftVoterRequest) *kmsg.AddRaftV
 		resp.ErrorCode, resp.ErrorMessage = h.foreignError(*req.ClusterID)
 		return resp
 	}
-	v := raft.Voter{Key: raft.ReplicaKey{ID: req.VoterID, Directory: req.VoterDirectoryID}}
-	for _, l := range req.Listeners {
-		v.Endpoints = append(v.Endpoints, raft.Endpoint{Name: l.Name, Host: l.Host, Port: l.Port})
-	}
+	v := raft.Voter{Key: raft.ReplicaKey{ID: req.VoterID, Directory: req.VoterDirectoryID}, Endpoints: endpointsOf(req.Listeners)}
 	if !h.reachable(v.Endpoints) {
 		resp.ErrorCode, resp.ErrorMessage = kerr.InvalidRequest.Code, text("Add voter request didn't include the endpoint for the default listener "+h.cfg.Listener)
 		return resp
@@ -57,11 +54,8 @@ func (h *Host) RemoveVoter(t *task.T, req *kmsg.RemoveRaftVoterRequest) *kmsg.Re
 func (h *Host) UpdateVoter(t *task.T, req *kmsg.UpdateRaftVoterRequest, listener string) *kmsg.UpdateRaftVoterResponse {
 	resp := kmsg.NewPtrUpdateRaftVoterResponse()
 	v := raft.Voter{
-		Key:             raft.ReplicaKey{ID: req.VoterID, Directory: req.VoterDirectoryID},
+		Key: raft.ReplicaKey{ID: req.VoterID, Directory: req.VoterDirectoryID}, Endpoints: endpointsOf(req.Listeners),
 		MinKRaftVersion: req.KRaftVersionFeature.MinSupportedVersion, MaxKRaftVersion: req.KRaftVersionFeature.MaxSupportedVersion,
-	}
-	for _, l := range req.Listeners {
-		v.Endpoints = append(v.Endpoints, raft.Endpoint{Name: l.Name, Host: l.Host, Port: l.Port})
 	}
 	switch {
 	case h.foreign(req.ClusterID):
@@ -89,11 +83,7 @@ func (h *Host) updateVoterRequest(m raft.UpdateVoter) kmsg.Request {
 	r.Version, r.ClusterID, r.CurrentLeaderEpoch = updateVoterVersion, &h.cfg.Identity.ClusterID, m.Epoch
 	r.VoterID, r.VoterDirectoryID = m.Voter.Key.ID, m.Voter.Key.Directory
 	r.KRaftVersionFeature.MinSupportedVersion, r.KRaftVersionFeature.MaxSupportedVersion = m.Voter.MinKRaftVersion, m.Voter.MaxKRaftVersion
-	for _, e := range m.Voter.Endpoints {
-		l := kmsg.NewUpdateRaftVoterRequestListener()
-		l.Name, l.Host, l.Port = e.Name, e.Host, e.Port
-		r.Listeners = append(r.Listeners, l)
-	}
+	r.Listeners = listenersOf[kmsg.UpdateRaftVoterRequestListener](m.Voter.Endpoints)
 	return r
 }
 

@@ -18,7 +18,7 @@ func raftVoters(voters []record.Voter) []raft.Voter {
 	for _, v := range voters {
 		r := raft.Voter{Key: raft.ReplicaKey{ID: v.ID, Directory: v.DirectoryID}, MinKRaftVersion: v.MinKRaftVersion, MaxKRaftVersion: v.MaxKRaftVersion}
 		for _, e := range v.Endpoints {
-			r.Endpoints = append(r.Endpoints, raft.Endpoint{Name: e.Name, Host: e.Host, Port: e.Port})
+			r.Endpoints = append(r.Endpoints, raft.Endpoint(e))
 		}
 		out = append(out, r)
 	}
@@ -31,7 +31,7 @@ func recordVoters(voters []raft.Voter) []record.Voter {
 	for _, v := range voters {
 		r := record.Voter{ID: v.Key.ID, DirectoryID: v.Key.Directory, MinKRaftVersion: v.MinKRaftVersion, MaxKRaftVersion: v.MaxKRaftVersion}
 		for _, e := range v.Endpoints {
-			r.Endpoints = append(r.Endpoints, record.VoterEndpoint{Name: e.Name, Host: e.Host, Port: e.Port})
+			r.Endpoints = append(r.Endpoints, record.VoterEndpoint(e))
 		}
 		out = append(out, r)
 	}
