@@ -16,8 +16,6 @@ const (
 
 	// headerMin is key, version and correlation id.
 	headerMin = 8
-	// tagsMax is how many tagged fields a request header may have; none is defined.
-	tagsMax = 64
 )
 
 var errHeader = errors.New("malformed request header")
@@ -69,43 +67,10 @@ func parseHeader(frame []byte, version int) (h header, body []byte, err error) {
 	if version < 2 {
 		return h, b, nil
 	}
-	if b, err = skipTags(b); err != nil {
-		return h, nil, err
+	if b, err = SkipTags(b); err != nil {
+		return h, nil, fmt.Errorf("%w: %w", errHeader, err)
 	}
 	return h, b, nil
-}
-
-// skipTags skips tagged fields: a count, then number, size and bytes of each.
-func skipTags(b []byte) ([]byte, error) {
-	count, b, err := uvarint(b)
-	if err != nil {
-		return nil, err
-	}
-	if count > tagsMax {
-		return nil, fmt.Errorf("%w: %d tagged fields", errHeader, count)
-	}
-	for range count {
-		var size uint64
-		if _, b, err = uvarint(b); err != nil {
-			return nil, err
-		}
-		if size, b, err = uvarint(b); err != nil {
-			return nil, err
-		}
-		if size > uint64(len(b)) {
-			return nil, fmt.Errorf("%w: tagged field of %d bytes, %d left", errHeader, size, len(b))
-		}
-		b = b[size:]
-	}
-	return b, nil
-}
-
-func uvarint(b []byte) (uint64, []byte, error) {
-	v, n := binary.Uvarint(b)
-	if n <= 0 || n > 5 {
-		return 0, nil, fmt.Errorf("%w: bad number in the tagged fields", errHeader)
-	}
-	return v, b[n:], nil
 }
 
 // name is what a request is called in reasons and panics.

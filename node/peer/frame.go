@@ -12,6 +12,7 @@ import (
 	"seedlog/clock"
 	"seedlog/clock/task"
 	"seedlog/net"
+	"seedlog/node/conn"
 )
 
 const (
@@ -20,8 +21,6 @@ const (
 	// readMin is how much room a read has; a frame's buffer grows as its bytes arrive, so
 	// that a length alone takes no memory.
 	readMin = 64 << 10
-	// tagsMax is how many tagged fields a response header may have; none is defined.
-	tagsMax = 64
 )
 
 // read reads one frame, and returns what is behind its size. It lies in c.in.
@@ -72,45 +71,12 @@ func decode(frame []byte, req kmsg.Request, correlation int32) (kmsg.Response, e
 	resp.SetVersion(req.GetVersion())
 	if resp.IsFlexible() && resp.Key() != int16(kmsg.ApiVersions) {
 		var err error
-		if body, err = skipTags(body); err != nil {
-			return nil, err
+		if body, err = conn.SkipTags(body); err != nil {
+			return nil, fmt.Errorf("%w: %w", ErrProtocol, err)
 		}
 	}
 	if err := resp.ReadFrom(body); err != nil {
 		return nil, fmt.Errorf("%w: %s v%d of %d bytes: %w", ErrProtocol, kmsg.NameForKey(req.Key()), req.GetVersion(), len(body), err)
 	}
 	return resp, nil
-}
-
-// skipTags skips tagged fields: a count, then number, size and bytes of each.
-func skipTags(b []byte) ([]byte, error) {
-	count, b, err := uvarint(b)
-	if err != nil {
-		return nil, err
-	}
-	if count > tagsMax {
-		return nil, fmt.Errorf("%w: %d tagged fields", ErrProtocol, count)
-	}
-	for range count {
-		var size uint64
-		if _, b, err = uvarint(b); err != nil {
-			return nil, err
-		}
-		if size, b, err = uvarint(b); err != nil {
-			return nil, err
-		}
-		if size > uint64(len(b)) {
-			return nil, fmt.Errorf("%w: tagged field of %d bytes, %d left", ErrProtocol, size, len(b))
-		}
-		b = b[size:]
-	}
-	return b, nil
-}
-
-func uvarint(b []byte) (uint64, []byte, error) {
-	v, n := binary.Uvarint(b)
-	if n <= 0 || n > 5 {
-		return 0, nil, fmt.Errorf("%w: bad number in the tagged fields", ErrProtocol)
-	}
-	return v, b[n:], nil
 }
