@@ -1,7 +1,6 @@
 package node
 
 import (
-	"cmp"
 	"slices"
 	"time"
 
@@ -108,7 +107,7 @@ func (a *assigner) run(t *task.T) {
 
 // assign sends one request; false if it is to be sent again.
 func (a *assigner) assign(t *task.T, keys []replica.Key) bool {
-	slices.SortFunc(keys, compareKeys)
+	slices.SortFunc(keys, replica.Key.Compare)
 	req := a.request(slices.Compact(keys))
 	if len(req.Directories) == 0 {
 		return true
@@ -152,8 +151,4 @@ func addPartition(dir *kmsg.AssignReplicasToDirsRequestDirectory, k replica.Key)
 	p := kmsg.NewAssignReplicasToDirsRequestDirectoryTopicPartition()
 	p.Partition = k.Partition
 	topic.Partitions = append(topic.Partitions, p)
-}
-
-func compareKeys(a, b replica.Key) int {
-	return cmp.Or(slices.Compare(a.Topic[:], b.Topic[:]), cmp.Compare(a.Partition, b.Partition))
 }

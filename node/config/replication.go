@@ -33,9 +33,8 @@ type Replication struct {
 	RequestTimeoutMs             int32
 
 	// Throttled rates, in bytes a second; Unthrottled if unset.
-	LeaderThrottledRate       int64
-	FollowerThrottledRate     int64
-	AlterLogDirsThrottledRate int64
+	LeaderThrottledRate   int64
+	FollowerThrottledRate int64
 }
 
 // replicationDefs are the settings of Replication.
@@ -82,7 +81,6 @@ func (c *Config) resolveReplication() error {
 	c.RequestTimeoutMs = int32(c.num("request.timeout.ms"))
 	c.LeaderThrottledRate = c.num("leader.replication.throttled.rate")
 	c.FollowerThrottledRate = c.num("follower.replication.throttled.rate")
-	c.AlterLogDirsThrottledRate = c.num("replica.alter.log.dirs.io.max.bytes.per.second")
 	switch {
 	case c.ReplicaFetchWaitMaxMs > c.ReplicaSocketTimeoutMs:
 		return rulef("replica.socket.timeout.ms should always be at least replica.fetch.wait.max.ms to prevent unnecessary socket timeouts")

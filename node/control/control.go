@@ -90,8 +90,8 @@ func New(rt task.Runtime, q *quorum.Host, cfg *config.Config, rand *rand.Rand) *
 // Propose decides req and, if it changes anything, waits until the change is committed. It
 // is ErrNotController at once while this node is not the active controller: [Router] looks
 // for the one that is.
-// req is one of those that controller.Serves, with its Version set; the response is of the
-// same version. req is kept: the caller must not change it. offset is the last offset that
+// req is one of those that controller.State.Decide knows, with its Version set; the response is
+// of the same version. req is kept: the caller must not change it. offset is the last offset that
 // the response depends on (for quorum.Host.WaitPublished).
 func (h *Host) Propose(t *task.T, req kmsg.Request, until clock.Instant) (resp kmsg.Response, offset int64, err error) {
 	c := &command{req: req}

@@ -190,7 +190,7 @@ func (s *State) checkDirectories(r *kmsg.BrokerRegistrationRequest) *apiError {
 		return failf(kerr.InvalidRegistration, "")
 	}
 	for i, d := range r.LogDirs {
-		if reservedDir(d) || slices.Contains(r.LogDirs[:i], d) {
+		if meta.ReservedUUID(d) || slices.Contains(r.LogDirs[:i], d) {
 			return failf(kerr.InvalidRegistration, "")
 		}
 	}

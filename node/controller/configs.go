@@ -29,20 +29,14 @@ type alteration struct {
 
 func (s *State) incrementalAlterConfigs(r *kmsg.IncrementalAlterConfigsRequest, in Input) Decision {
 	resp := r.ResponseKind().(*kmsg.IncrementalAlterConfigsResponse)
-	var records []meta.Record
-	seen := make(map[meta.ConfigResource]int)
-	for _, x := range r.Resources {
-		seen[resourceOf(x.ResourceType, x.ResourceName)]++
-	}
+	all := make([]alteration, len(r.Resources))
 	for i := range r.Resources {
-		x := &r.Resources[i]
-		a := s.incremental(x)
-		if a.err == nil && seen[a.resource] > 1 {
-			a.err = failf(kerr.InvalidRequest, "Each resource must appear at most once.")
-		}
-		records = s.alter(records, &a)
+		all[i] = s.incremental(&r.Resources[i])
+	}
+	records := s.alterAll(all)
+	for _, a := range all {
 		out := kmsg.NewIncrementalAlterConfigsResponseResource()
-		out.ResourceType, out.ResourceName = x.ResourceType, x.ResourceName
+		out.ResourceType, out.ResourceName = kmsg.ConfigResourceType(a.resource.Type), a.resource.Name
 		out.ErrorCode, out.ErrorMessage = a.err.errorCode(), a.err.message()
 		resp.Resources = append(resp.Resources, out)
 	}
@@ -51,24 +45,35 @@ func (s *State) incrementalAlterConfigs(r *kmsg.IncrementalAlterConfigsRequest, 
 
 func (s *State) alterConfigs(r *kmsg.AlterConfigsRequest, in Input) Decision {
 	resp := r.ResponseKind().(*kmsg.AlterConfigsResponse)
-	var records []meta.Record
-	seen := make(map[meta.ConfigResource]int)
-	for _, x := range r.Resources {
-		seen[resourceOf(x.ResourceType, x.ResourceName)]++
-	}
+	all := make([]alteration, len(r.Resources))
 	for i := range r.Resources {
-		x := &r.Resources[i]
-		a := s.replacing(x)
-		if a.err == nil && seen[a.resource] > 1 {
-			a.err = failf(kerr.InvalidRequest, "Each resource must appear at most once.")
-		}
-		records = s.alter(records, &a)
+		all[i] = s.replacing(&r.Resources[i])
+	}
+	records := s.alterAll(all)
+	for _, a := range all {
 		out := kmsg.NewAlterConfigsResponseResource()
-		out.ResourceType, out.ResourceName = x.ResourceType, x.ResourceName
+		out.ResourceType, out.ResourceName = kmsg.ConfigResourceType(a.resource.Type), a.resource.Name
 		out.ErrorCode, out.ErrorMessage = a.err.errorCode(), a.err.message()
 		resp.Resources = append(resp.Resources, out)
 	}
 	return s.altered(records, r.ValidateOnly, resp, in)
+}
+
+// alterAll decides each alteration of a request by itself. What is wrong with one is in its err
+// then.
+func (s *State) alterAll(all []alteration) (records []meta.Record) {
+	seen := make(map[meta.ConfigResource]int, len(all))
+	for i := range all {
+		seen[all[i].resource]++
+	}
+	for i := range all {
+		a := &all[i]
+		if a.err == nil && seen[a.resource] > 1 {
+			a.err = failf(kerr.InvalidRequest, "Each resource must appear at most once.")
+		}
+		records = s.alter(records, a)
+	}
+	return records
 }
 
 func resourceOf(t kmsg.ConfigResourceType, name string) meta.ConfigResource {

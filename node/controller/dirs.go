@@ -19,16 +19,6 @@ var (
 	DirLost = meta.UUID{15: 2}
 )
 
-// reservedDir reports whether the id is one of the first hundred, which name no directory.
-func reservedDir(id meta.UUID) bool {
-	for _, b := range id[:15] {
-		if b != 0 {
-			return false
-		}
-	}
-	return id[15] < 100
-}
-
 // replicaDir is the directory of a broker's replica.
 func replicaDir(p *meta.Partition, broker int32) (meta.UUID, bool) {
 	at := slices.Index(p.Replicas, broker)
@@ -51,7 +41,7 @@ func (s *State) dirOnline(p *meta.Partition, broker int32) bool {
 // hasDir reports whether a replica in dir is on one of a broker's directories, as far as
 // one can tell.
 func hasDir(dirs []meta.UUID, dir meta.UUID) bool {
-	if reservedDir(dir) {
+	if meta.ReservedUUID(dir) {
 		return dir != DirLost
 	}
 	return len(dirs) == 0 || slices.Contains(dirs, dir)

@@ -72,8 +72,8 @@ type Decision struct {
 }
 
 // Decide answers a command. Nothing but what is known of sessions changes, so that a command
-// may be decided anew at another offset. It panics on a request type that it does not know: the caller
-// asks Serves first.
+// may be decided anew at another offset. It panics on a request type that it does not know: the
+// listeners' tables name those that come here.
 func (s *State) Decide(req kmsg.Request, in Input) Decision {
 	switch r := req.(type) {
 	case *kmsg.CreateTopicsRequest:
@@ -110,20 +110,6 @@ func (s *State) Decide(req kmsg.Request, in Input) Decision {
 		return s.updateFeatures(r, in)
 	}
 	panic(fmt.Sprintf("controller: no command for request key %d", req.Key()))
-}
-
-// Serves reports whether Decide knows the request.
-func Serves(req kmsg.Request) bool {
-	switch req.(type) {
-	case *kmsg.CreateTopicsRequest, *kmsg.DeleteTopicsRequest, *kmsg.CreatePartitionsRequest,
-		*kmsg.IncrementalAlterConfigsRequest, *kmsg.AlterConfigsRequest,
-		*kmsg.BrokerRegistrationRequest, *kmsg.BrokerHeartbeatRequest, *kmsg.UnregisterBrokerRequest,
-		*kmsg.AllocateProducerIDsRequest, *kmsg.AlterPartitionRequest, *kmsg.AssignReplicasToDirsRequest,
-		*kmsg.ControllerRegistrationRequest, *kmsg.ElectLeadersRequest, *kmsg.AlterPartitionAssignmentsRequest,
-		*kmsg.ListPartitionReassignmentsRequest, *kmsg.UpdateFeaturesRequest:
-		return true
-	}
-	return false
 }
 
 // Replay applies records that were appended, the last at offset, and returns what changed.

@@ -107,6 +107,17 @@ func (i *Image) Full() *Delta {
 	return d
 }
 
+// ReservedUUID reports whether the id is one of the first hundred, which Kafka gives meanings of
+// their own: no directory has one.
+func ReservedUUID(id UUID) bool {
+	for _, b := range id[:15] {
+		if b != 0 {
+			return false
+		}
+	}
+	return id[15] < 100
+}
+
 // UUIDString is Kafka's text form of an id: URL-safe base64 without padding.
 func UUIDString(id UUID) string { return base64.RawURLEncoding.EncodeToString(id[:]) }
 

@@ -1,11 +1,25 @@
 package meta
 
+import (
+	"strconv"
+	"strings"
+)
+
 // Endpoint is where a node listens.
 type Endpoint struct {
 	Name             string // the listener
 	Host             string
 	Port             uint16
 	SecurityProtocol int16 // 0 PLAINTEXT, 1 SSL, 2 SASL_PLAINTEXT, 3 SASL_SSL
+}
+
+// Addr is "host:port"; an IPv6 address stands in brackets.
+func (e Endpoint) Addr() string {
+	host := e.Host
+	if strings.Contains(host, ":") && !strings.HasPrefix(host, "[") {
+		host = "[" + host + "]"
+	}
+	return host + ":" + strconv.Itoa(int(e.Port))
 }
 
 func (e *Endpoint) walk(c *codec) {

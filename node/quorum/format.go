@@ -45,7 +45,7 @@ func parseVoter(text, listener string) (record.Voter, error) {
 	if err != nil {
 		return record.Voter{}, fmt.Errorf("directory id: %w", err)
 	}
-	if reservedID(dir) {
+	if meta.ReservedUUID(dir) {
 		return record.Voter{}, fmt.Errorf("directory id %s is reserved", rest[colon+1:])
 	}
 	addr := rest[:colon]
@@ -60,14 +60,4 @@ func parseVoter(text, listener string) (record.Voter, error) {
 	host := strings.TrimSuffix(strings.TrimPrefix(addr[:colon], "["), "]")
 	return record.Voter{ID: int32(id), DirectoryID: dir, MaxKRaftVersion: meta.KRaftVersion,
 		Endpoints: []record.VoterEndpoint{{Name: listener, Host: host, Port: uint16(port)}}}, nil
-}
-
-// reservedID reports whether the id is one of the small ones that Kafka gives a meaning.
-func reservedID(id meta.UUID) bool {
-	for _, b := range id[:15] {
-		if b != 0 {
-			return false
-		}
-	}
-	return id[15] < 100
 }

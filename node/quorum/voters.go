@@ -2,9 +2,8 @@ package quorum
 
 import (
 	"slices"
-	"strconv"
-	"strings"
 
+	"seedlog/node/meta"
 	"seedlog/node/raft"
 	"seedlog/storage/record"
 )
@@ -51,15 +50,10 @@ func (h *Host) address(endpoints []raft.Endpoint) string {
 			break
 		}
 	}
-	return hostPort(at.Host, at.Port)
+	return hostPort(at)
 }
 
-func hostPort(host string, port uint16) string {
-	if strings.Contains(host, ":") && !strings.HasPrefix(host, "[") {
-		host = "[" + host + "]"
-	}
-	return host + ":" + strconv.Itoa(int(port))
-}
+func hostPort(e raft.Endpoint) string { return meta.Endpoint{Host: e.Host, Port: e.Port}.Addr() }
 
 // OtherVoters are the ids of the quorum's other voters, as the end of the log names them.
 func (h *Host) OtherVoters() []int32 {
@@ -88,7 +82,7 @@ func (h *Host) anyAddress() string {
 		}
 	}
 	servers = slices.DeleteFunc(servers, func(addr string) bool {
-		own := func(e raft.Endpoint) bool { return hostPort(e.Host, e.Port) == addr }
+		own := func(e raft.Endpoint) bool { return hostPort(e) == addr }
 		return addr == "" || slices.ContainsFunc(h.cfg.Endpoints, own)
 	})
 	if len(servers) == 0 {

@@ -495,3 +495,12 @@ func (m *model) post(e envelope) {
 		m.net = append(m.net, e)
 	}
 }
+
+// ids are the node ids of the voters, for messages.
+func ids(voters []Voter) []int32 {
+	var out []int32
+	for _, v := range voters {
+		out = append(out, v.Key.ID)
+	}
+	return out
+}

@@ -103,15 +103,6 @@ func (r Role) String() string {
 	return [...]string{"unattached", "follower", "prospective", "candidate", "leader", "resigned", "observer"}[r]
 }
 
-// ids are the node ids of the voters, for messages.
-func ids(voters []Voter) []int32 {
-	var out []int32
-	for _, v := range voters {
-		out = append(out, v.Key.ID)
-	}
-	return out
-}
-
 func (k ReplicaKey) String() string {
 	if k.Directory == [16]byte{} {
 		return fmt.Sprint(k.ID)

@@ -61,7 +61,7 @@ func newFetcher(m *Manager, s source) *fetcher {
 // copy lets the partition be copied in the leader epoch.
 func (f *fetcher) copy(p *Partition, epoch int32) {
 	f.mu.Lock()
-	at, found := slices.BinarySearchFunc(f.parts, p.key, func(x *followed, k Key) int { return compareKeys(x.p.key, k) })
+	at, found := slices.BinarySearchFunc(f.parts, p.key, func(x *followed, k Key) int { return x.p.key.Compare(k) })
 	if found && f.parts[at].epoch == epoch && f.parts[at].p == p {
 		f.mu.Unlock()
 		return

@@ -1,8 +1,6 @@
 package replica
 
 import (
-	"bytes"
-	"cmp"
 	"slices"
 
 	"github.com/twmb/franz-go/pkg/kmsg"
@@ -108,8 +106,4 @@ func forget(req *kmsg.FetchRequest, k Key) {
 	}
 	topic := &req.ForgottenTopics[len(req.ForgottenTopics)-1]
 	topic.Partitions = append(topic.Partitions, k.Partition)
-}
-
-func compareKeys(a, b Key) int {
-	return cmp.Or(bytes.Compare(a.Topic[:], b.Topic[:]), cmp.Compare(a.Partition, b.Partition))
 }

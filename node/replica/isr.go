@@ -1,8 +1,6 @@
 package replica
 
 import (
-	"bytes"
-	"cmp"
 	"slices"
 	"time"
 
@@ -116,9 +114,7 @@ func (k *isrKeeper) propose(t *task.T, batch []*Partition) (again []*Partition) 
 	if len(wanted) == 0 {
 		return nil
 	}
-	slices.SortFunc(wanted, func(a, b proposed) int {
-		return cmp.Or(bytes.Compare(a.p.key.Topic[:], b.p.key.Topic[:]), cmp.Compare(a.p.key.Partition, b.p.key.Partition))
-	})
+	slices.SortFunc(wanted, func(a, b proposed) int { return a.p.key.Compare(b.p.key) })
 	until := t.Now().Add(min(k.lagMax(), millis(int64(k.m.config().RequestTimeoutMs))))
 	resp, _, err := k.m.controller.Propose(t, k.request(wanted, epoch), until)
 	if err != nil {

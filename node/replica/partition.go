@@ -1,6 +1,7 @@
 package replica
 
 import (
+	"bytes"
 	"cmp"
 	"errors"
 	"fmt"
@@ -26,6 +27,11 @@ var (
 type Key struct {
 	Topic     [16]byte
 	Partition int32
+}
+
+// Compare orders keys by topic and partition.
+func (k Key) Compare(o Key) int {
+	return cmp.Or(bytes.Compare(k.Topic[:], o.Topic[:]), cmp.Compare(k.Partition, o.Partition))
 }
 
 // Partition is this broker's replica of one partition.

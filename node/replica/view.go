@@ -1,9 +1,6 @@
 package replica
 
 import (
-	"strconv"
-	"strings"
-
 	"seedlog/node/meta"
 	"seedlog/node/partition"
 )
@@ -45,9 +42,5 @@ func brokerAddr(image *meta.Image, id int32, listener string) (addr string, ok b
 	if !ok {
 		return "", false
 	}
-	host := e.Host
-	if strings.Contains(host, ":") {
-		host = "[" + host + "]"
-	}
-	return host + ":" + strconv.Itoa(int(e.Port)), true
+	return e.Addr(), true
 }
