@@ -1,6 +1,6 @@
-// Package replica hosts the replicas of this broker: it opens the log directories, matches
-// their logs with the metadata, leads and follows partitions as the metadata says, and
-// holds the requests that wait for them.
+// Package replica hosts the replicas of this broker: it matches the logs that the directories
+// have loaded with the metadata, leads and follows partitions as the metadata says, and holds
+// the requests that wait for them.
 //
 //	Manager      directories, partitions by topic id, checkpoints, strays
 //	Partition    one log and the leadership that package partition decides about
