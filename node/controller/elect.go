@@ -21,7 +21,7 @@ func (s *State) electLeaders(r *kmsg.ElectLeadersRequest) Decision {
 		resp.ErrorCode = kerr.InvalidRequest.Code
 		return Decision{Response: resp}
 	}
-	e := electionRequest{State: s, kind: r.ElectionType}
+	e := electionRequest{State: s, kind: r.ElectionType, elected: make(map[*meta.Partition]bool)}
 	if r.Topics == nil {
 		resp.Topics = e.all()
 	}
@@ -44,6 +44,7 @@ func (s *State) electLeaders(r *kmsg.ElectLeadersRequest) Decision {
 type electionRequest struct {
 	*State
 	kind    int8
+	elected map[*meta.Partition]bool // a topic may be named twice
 	records []meta.Record
 }
 
@@ -72,10 +73,11 @@ func electionResult(id int32, err *apiError) kmsg.ElectLeadersResponseTopicParti
 }
 
 func (e *electionRequest) elect(t *meta.Topic, id int32) *apiError {
-	switch p := t.Partition(id); {
+	p := t.Partition(id)
+	switch {
 	case p == nil:
 		return failf(kerr.UnknownTopicOrPartition, "")
-	case e.needless(p):
+	case e.needless(p) || e.elected[p]:
 		return failf(kerr.ElectionNotNeeded, "")
 	case len(e.records) >= maxRecordsPerRequest:
 		return failf(kerr.PolicyViolation, "Unable to perform excessively large batch operation.")
@@ -93,6 +95,7 @@ func (e *electionRequest) elect(t *meta.Topic, id int32) *apiError {
 		}
 	}
 	e.records = e.appendChange(e.records, c)
+	e.elected[p] = true
 	return nil
 }
 

@@ -99,6 +99,20 @@ func TestLeadersAreElectedByCommand(t *testing.T) {
 	want(w.electFor(2), "INVALID_REQUEST")
 }
 
+// A topic that is named twice has one election: the second finds what the first decided.
+func TestATopicThatIsNamedTwiceElectsOnce(t *testing.T) {
+	w := newWorld(t, nil)
+	w.start(3)
+	w.create("t", 1, 2)
+	w.silence(1)
+	w.heartbeat(1, nil)
+	w.propose(2, 1)
+	if got, want := w.electFor(askPreferred, only("t", 0), only("t", 0)), "t-0 ok t-0 ELECTION_NOT_NEEDED "; got != want {
+		t.Errorf("got %s, want %s", got, want)
+	}
+	w.wantLayout("leader=1 epoch=2 replicas=[1 2] adding=[] removing=[] isr=[2 1] elr=[]")
+}
+
 func TestLeadersGoBackByTime(t *testing.T) {
 	w := newWorld(t, map[string]string{"leader.imbalance.per.broker.percentage": "30", "leader.imbalance.check.interval.seconds": "60"})
 	w.start(2)
