@@ -393,11 +393,16 @@ func (g *ghost) began(s *server, name string, epoch int32, offset int64) {
 	g.check()
 }
 
+// offsetsTopic is the coordinators' log.
+const offsetsTopic = "__consumer_offsets"
+
 // losses tells the history of lawful losses.
 func (g *ghost) losses() {
 	for _, loss := range g.replicas.Losses() {
 		g.r.World.Probe("lawful-loss")
-		g.r.Rec.PowerLoss()
+		if strings.HasPrefix(loss.Name, offsetsTopic+"-") {
+			g.r.Rec.PowerLoss() // the coordinators may have forgotten
+		}
 		at := history.Stamp(loss.At)
 		if i := g.r.Rec.Index(loss.Name); i >= 0 {
 			g.cuts[i] = cut{at, loss.Epoch}

@@ -168,7 +168,7 @@ func (s *server) saw(e event.Event) {
 		// What is left of the producers is loaded again: of each snapshot the last batch, and what
 		// is replayed on it. That is all that a start remembers, too (I17).
 		if e, ok := e.(event.Storage); ok && e.Topic != quorum.ClusterMetadata {
-			s.r.Rec.Boot()
+			s.r.Rec.Reload(fmt.Sprintf("%s-%d", e.Topic, e.Partition))
 		}
 	case "log-start-moved":
 		if e, ok := e.(event.Storage); ok {

@@ -271,7 +271,7 @@ func (c *Trimmer) trim(t *task.T, conn *Conn, topic *Topic, index int32) error {
 	if r.ErrorCode == 0 {
 		c.Rec.Removed(removal)
 	}
-	if r.ErrorCode == 0 && r.LowWatermark < before && c.Rec.PowerLosses() == 0 {
+	if r.ErrorCode == 0 && r.LowWatermark < before && c.Rec.Losses(log) == 0 {
 		c.Rec.Failf("I24", PartitionName(history.Partition{Topic: topic.Name, Index: index}), "DeleteRecords before %d left the low watermark at %d", before, r.LowWatermark)
 	}
 	return nil

@@ -32,7 +32,6 @@ type Producer struct {
 	lanes   []*lane
 	pid     int64
 	epoch   int16
-	losses  int // power losses before the producer id was given
 	serial  uint64
 	targets []*target
 }
@@ -51,6 +50,8 @@ type target struct {
 	// sequence of a producer that it does not know, so of several at once the first may be refused
 	// and a later one taken: until then there is one.
 	known bool
+	// losses of the log before the producer id was given.
+	losses int
 }
 
 // outgoing is one batch until its outcome is known.
@@ -60,7 +61,7 @@ type outgoing struct {
 	n     int32
 	sends []int
 	inAir bool
-	boots int // of the broker before it was first sent
+	loads int // of the log's producers before it was first sent
 	nth   int // of the batches to its partition
 }
 
@@ -118,7 +119,9 @@ func (p *Producer) initProducer(t *task.T, l *lane) bool {
 	req := kmsg.NewPtrInitProducerIDRequest()
 	req.Version = int16(p.Rand.IntN(6))
 	req.ProducerID, req.ProducerEpoch = -1, -1
-	p.losses = p.Rec.PowerLosses()
+	for _, to := range p.targets {
+		to.losses = p.Rec.Losses(to.log)
+	}
 	resp, err := l.conn.Call(t, req, p.deadline(t))
 	if err != nil {
 		return false
@@ -242,7 +245,7 @@ func (p *Producer) newBatch(t *task.T, to *target) *outgoing {
 	if !p.Idempotent {
 		spec.ProducerID, spec.ProducerEpoch, spec.BaseSequence = -1, -1, -1
 	}
-	o := &outgoing{to: to, n: int32(n), boots: p.Rec.Boots()}
+	o := &outgoing{to: to, n: int32(n), loads: p.Rec.Loads(to.log)}
 	records := make([]Record, n)
 	stamp := p.Rec.Stamp()
 	for i := range records {
@@ -350,18 +353,18 @@ func (p *Producer) outcome(t *task.T, l *lane, o *outgoing, code int16, base int
 		o.to.remove(o)
 	case code == kerr.DuplicateSequenceNumber.Code:
 		// Stored, we are not told where. With five in flight at most, all are remembered.
-		if p.Rec.Boots() == o.boots {
+		if p.Rec.Loads(o.to.log) == o.loads {
 			p.Rec.Failf("I17", PartitionName(history.Partition{Topic: o.to.topic.Name, Index: o.to.index}),
 				"client %d: the repeat of sequence %d of producer %d, of the last five, did not get its offset", p.ID, o.sequence(), p.pid)
 		}
 		o.to.remove(o)
 	case code == kerr.OutOfOrderSequenceNumber.Code && first && !o.to.bounced:
 		for _, s := range o.sends {
-			p.Rec.Disowned(s, p.Rec.Boots() > o.boots, p.Rec.PowerLosses() > p.losses)
+			p.Rec.Disowned(s, p.Rec.Loads(o.to.log) > o.loads, p.Rec.Losses(o.to.log) > o.to.losses)
 		}
 		p.renew(t, l)
 	case code == kerr.InvalidProducerEpoch.Code, code == kerr.UnknownProducerID.Code:
-		if p.Rec.PowerLosses() == p.losses {
+		if p.Rec.Losses(o.to.log) == o.to.losses {
 			p.Rec.Failf("I17", PartitionName(history.Partition{Topic: o.to.topic.Name, Index: o.to.index}),
 				"client %d: %s for sequence %d of producer %d", p.ID, name(code), o.sequence(), p.pid)
 		}

@@ -2,6 +2,7 @@ package client
 
 import (
 	"fmt"
+	"slices"
 	"sync"
 
 	"seedlog/checker"
@@ -28,13 +29,14 @@ type Recorder struct {
 	// epochs are the answers to OffsetForLeaderEpoch, by partition, since so many power losses.
 	epochs       map[int][]store.EpochEnd
 	epochsLosses int
-	// goneBack are the clients' reports of records that they read and a leader does not have.
-	goneBack checker.Verdict
+	// excusable are reports of what only a lawful loss of the same log may excuse.
+	excusable []excusable
 	// powerLosses counts so far; a client may not blame a broker for forgetting after one.
 	powerLosses int
-	// boots of the brokers so far, and truncations: after either they know of a producer what was
-	// loaded.
-	boots int
+	// boots of the brokers so far, and truncations of each log: after either they know of a
+	// producer what was loaded.
+	boots   int
+	reloads map[string]int
 	// OffsetsSynced says that committed offsets and generations are acknowledged only when
 	// they are synced (log.flush.interval.messages=1): a power loss takes none. Set at the start.
 	OffsetsSynced bool
@@ -160,11 +162,42 @@ func (r *Recorder) PowerLosses() int {
 	return r.powerLosses
 }
 
-// Boot notes that a broker was started, or loaded the producers of a log that was cut.
+// Losses is how many power losses a log has lived through so far; of several brokers, how
+// often something of it was lost lawfully.
+func (r *Recorder) Losses(log int) (n int) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for _, c := range r.h.Cuts {
+		if c.Partition == log {
+			n++
+		}
+	}
+	return n
+}
+
+// Boot notes that a broker was started.
 func (r *Recorder) Boot() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.boots++
+}
+
+// Reload notes that a broker cut its copy of a log, by the name of its directory, and loaded
+// the producers anew.
+func (r *Recorder) Reload(name string) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.reloads == nil {
+		r.reloads = make(map[string]int)
+	}
+	r.reloads[name]++
+}
+
+// Loads is how often producers of a log may have been loaded.
+func (r *Recorder) Loads(log int) int {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.boots + r.reloads[PartitionName(r.h.Partitions[log])]
 }
 
 // Boots is how often the broker was started.
@@ -207,21 +240,31 @@ func (r *Recorder) Take() (*history.History, []linear.TopicOp, []linear.OffsetOp
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	seen := r.verdict
-	if r.powerLosses == 0 {
-		seen.Merge(r.goneBack)
+	for _, e := range r.excusable {
+		if !slices.ContainsFunc(r.h.Cuts, func(c history.Cut) bool { return c.Partition == e.log && c.Offset < e.below }) {
+			seen.Merge(e.verdict)
+		}
 	}
 	return &r.h, r.topics, r.offsets, seen
 }
 
-// WentBack notes that a client read up to next, and that a leader's log goes with it up to end
-// only. Whether a power loss took the rest is known in the end: the client may hear of it
-// before who watches the disks does.
-func (r *Recorder) WentBack(id int, where string, next, end int64) {
+// excusable is a report that does not count if something of the log below an offset was
+// lost lawfully.
+type excusable struct {
+	log     int
+	below   int64
+	verdict checker.Verdict
+}
+
+// Unless notes something that no broker may do unless something of the log below an offset was
+// lost lawfully. That is known in the end: the client may hear of a loss before who watches the
+// disks does.
+func (r *Recorder) Unless(log int, below int64, invariant, format string, args ...any) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if r.powerLosses == 0 {
-		r.goneBack.Failf("I5", where, "client %d read up to %d, and the log of the new leader goes with it up to %d only", id, next, end)
-	}
+	e := excusable{log: log, below: below}
+	e.verdict.Failf(invariant, PartitionName(r.h.Partitions[log]), format, args...)
+	r.excusable = append(r.excusable, e)
 }
 
 // Log is the number of a partition's log.

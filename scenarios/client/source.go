@@ -195,7 +195,7 @@ func (c *Consumer) validate(t *task.T, src *source, p *position) error {
 // take what consumers could read.
 func (c *Consumer) truncated(p *position, end int64) {
 	if end < p.next {
-		c.Rec.WentBack(c.ID, routeKey(p.topic, p.index), p.next, end)
+		c.Rec.Unless(p.log, p.next, "I5", "client %d read up to %d, and the log of the new leader goes with it up to %d only", c.ID, p.next, end)
 	}
 	p.next, p.seek, p.sent, p.lastEpoch = min(p.next, end), true, -1, -1
 }
