@@ -14,6 +14,7 @@ import (
 	"seedlog/checker/cluster"
 	"seedlog/checker/history"
 	"seedlog/checker/logfile"
+	"seedlog/checker/store"
 	"seedlog/sim/simdisk"
 )
 
@@ -199,7 +200,7 @@ func (g *ghost) metadata(s *server, seen map[string]*watched, path string) {
 	if id, ok := s.directory(parent(path)); ok {
 		g.quorum.Directory(s.id, id)
 	}
-	g.quorum.See(s.id, w.start(), w.batches, kept, w.durable(s, path))
+	g.quorum.See(s.id, w.begins(s, path), w.batches, kept, w.durable(s, path))
 	g.vote(s, path)
 	g.snapshots(s, w, path)
 }
@@ -303,6 +304,26 @@ func (w *watched) start() int64 {
 		return 0
 	}
 	return w.files[0].base
+}
+
+// begins is where a metadata log begins: where its first segment does, or where the snapshot
+// ends that is taking its place. That one is durable before the segments go, one after the
+// other, and the one that begins there comes after them.
+func (w *watched) begins(s *server, path string) int64 {
+	start, end := w.start(), int64(0)
+	if n := len(w.entries); n > 0 {
+		end = w.entries[n-1].Last + 1
+	}
+	for _, info := range s.Disk.List(path) {
+		at, _, ok := cluster.SnapshotID(info.Name)
+		if !ok || at <= max(start, end) {
+			continue
+		}
+		if b, ok := s.Disk.ReadDurable(path + "/" + info.Name); ok && len(b) > 0 && store.ScanFile(b) == "" {
+			start = at
+		}
+	}
+	return start
 }
 
 // forget drops the segments from the i-th on, before which there are so many entries.

@@ -6,8 +6,10 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"slices"
+	"strings"
 	"testing"
 
+	"seedlog/checker"
 	"seedlog/checker/cluster"
 	"seedlog/scenarios/client"
 	"seedlog/sim"
@@ -157,6 +159,65 @@ func TestAWipedDiskHasNoLogs(t *testing.T) {
 	g.wiped(s)
 	if got := g.replicas.Ends("t-0"); len(got) != 0 {
 		t.Errorf("ends %v after the disk was wiped", got)
+	}
+}
+
+// A snapshot that is being installed has what is below it while the segments go that it takes
+// the place of; a log that loses them to nothing has lost what was committed.
+func TestASnapshotTakesTheLogsPlace(t *testing.T) {
+	const dir = "/data/" + metadataDir
+	segment := func(base int64) string { return fmt.Sprintf("%s/%020d.log", dir, base) }
+	batches := func(from, n int64) []byte {
+		b := logBytes(from, n, 1)
+		for size := len(b) / int(n); n > 0; n-- {
+			copy(b[int(n-1)*size+12:], []byte{0, 0, 0}) // epoch 1, not one of nobody's
+		}
+		return b
+	}
+	for _, c := range []struct {
+		snapshot string // its name, if there is one
+		segments []int64
+		ok       bool
+	}{
+		{"00000000000000000009-0000000001.checkpoint", []int64{0}, true},
+		{"00000000000000000009-0000000001.checkpoint", nil, true},
+		{"00000000000000000009-0000000001.checkpoint", []int64{9}, true},
+		{"00000000000000000002-0000000001.checkpoint", nil, false},
+		{"", []int64{0}, false},
+		{"", nil, false},
+	} {
+		s := onDisk(t)
+		s.id, s.guard = 1, &guard{Judge: &Judge{Files: s.Disk, LogDirs: []string{"/data"}}, s: s}
+		g := &ghost{logs: []map[string]*watched{{}}}
+		g.quorum = cluster.NewQuorum(1, []cluster.Voter{{ID: 1}}, &g.verdict)
+		look := func() {
+			g.metadata(s, g.logs[0], dir)
+			g.quorum.Advance()
+		}
+		s.Disk.WriteFile(segment(0), batches(0, 3))
+		s.Disk.WriteFile(segment(3), batches(3, 2))
+		look()
+		look() // what is committed is compared when the next one is
+		if got := g.quorum.Committed(); got != 5 {
+			t.Fatalf("committed %d", got)
+		}
+		if c.snapshot != "" {
+			s.Disk.WriteFile(dir+"/"+c.snapshot, batches(0, 1))
+			g.logs[0][dir].snapshots = map[string]bool{c.snapshot: true} // what it says is not judged here
+		}
+		for _, base := range []int64{0, 3} {
+			if !slices.Contains(c.segments, base) {
+				s.Disk.RemoveFile(segment(base))
+			}
+		}
+		if slices.Contains(c.segments, 9) {
+			s.Disk.WriteFile(segment(9), nil)
+		}
+		g.verdict = checker.Verdict{} // the records are nobody's
+		look()
+		if lost := strings.Contains(fmt.Sprint(g.verdict), "I35"); lost == c.ok {
+			t.Errorf("snapshot %q, segments %v: %v", c.snapshot, c.segments, g.verdict)
+		}
 	}
 }
 
