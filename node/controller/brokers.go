@@ -147,8 +147,8 @@ func (s *State) stopped(r *kmsg.BrokerRegistrationRequest, cleanly bool) []meta.
 		return s.partitionUpdates(brokerEvent{removed: id, added: -1, unclean: -1}, inISR(id))
 	}
 	intact := func(p *meta.Partition) bool {
-		dir, _ := replicaDir(p, id)
-		return cleanly && hasDir(r.LogDirs, dir)
+		dir, _ := p.Dir(id)
+		return cleanly && meta.HasDir(r.LogDirs, dir)
 	}
 	records := s.partitionUpdates(brokerEvent{removed: id, added: -1, unclean: -1}, func(p *meta.Partition) bool {
 		return intact(p) && slices.Contains(p.ISR, id)

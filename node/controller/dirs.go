@@ -9,42 +9,10 @@ import (
 	"seedlog/node/meta"
 )
 
-// Directory ids that name no directory (KIP-858).
-var (
-	// DirMigrating: from before directories were assigned.
-	DirMigrating = meta.UUID{}
-	// DirUnassigned: the broker will say which.
-	DirUnassigned = meta.UUID{15: 1}
-	// DirLost: the broker lost it.
-	DirLost = meta.UUID{15: 2}
-)
-
-// replicaDir is the directory of a broker's replica.
-func replicaDir(p *meta.Partition, broker int32) (meta.UUID, bool) {
-	at := slices.Index(p.Replicas, broker)
-	if at < 0 || at >= len(p.Directories) {
-		return DirMigrating, false
-	}
-	return p.Directories[at], true
-}
-
 // dirOnline reports whether the directory of the broker's replica is one that it has.
 func (s *State) dirOnline(p *meta.Partition, broker int32) bool {
-	dir, known := replicaDir(p, broker)
 	b := s.image.Broker(broker)
-	if !known || b == nil {
-		return true
-	}
-	return hasDir(b.LogDirs, dir)
-}
-
-// hasDir reports whether a replica in dir is on one of a broker's directories, as far as
-// one can tell.
-func hasDir(dirs []meta.UUID, dir meta.UUID) bool {
-	if meta.ReservedUUID(dir) {
-		return dir != DirLost
-	}
-	return len(dirs) == 0 || slices.Contains(dirs, dir)
+	return b == nil || !p.DirLost(b)
 }
 
 // defaultDir is the directory of a new replica on the broker, if it has but one.
@@ -52,11 +20,11 @@ func (s *State) defaultDir(broker int32) meta.UUID {
 	b := s.image.Broker(broker)
 	switch {
 	case b == nil || len(b.LogDirs) == 0:
-		return DirMigrating
+		return meta.DirMigrating
 	case len(b.LogDirs) == 1:
 		return b.LogDirs[0]
 	}
-	return DirUnassigned
+	return meta.DirUnassigned
 }
 
 // directories are those of the wanted replicas, in their order.
@@ -69,7 +37,7 @@ func (c *change) directories() []meta.UUID {
 	for i, b := range c.replicas {
 		if b == c.movedBroker {
 			out[i] = c.movedTo
-		} else if dir, known := replicaDir(p, b); known {
+		} else if dir, known := p.Dir(b); known {
 			out[i] = dir
 		} else {
 			out[i] = c.defaultDir(b)
@@ -85,7 +53,7 @@ func (s *State) offlineDirs(b *meta.Broker, offline [][16]byte) []meta.Record {
 		return nil // none, or all: the latter fences the broker
 	}
 	records := s.partitionUpdates(brokerEvent{removed: b.ID, added: -1, unclean: -1}, func(p *meta.Partition) bool {
-		dir, known := replicaDir(p, b.ID)
+		dir, known := p.Dir(b.ID)
 		return known && slices.Contains(p.ISR, b.ID) && slices.Contains(offline, dir)
 	})
 	return append(records, meta.Record{Version: meta.BrokerRegistrationChangeVersion(s.image.MetadataVersion()),
@@ -140,7 +108,7 @@ func (s *State) assignDir(broker int32, dir, topic meta.UUID, id int32) ([]meta.
 	}
 	c := s.begin(t, id)
 	c.movedBroker, c.movedTo = broker, dir
-	online := hasDir(s.image.Broker(broker).LogDirs, dir)
+	online := meta.HasDir(s.image.Broker(broker).LogDirs, dir)
 	if !online { // it failed meanwhile
 		c.isr = without(p.ISR, broker)
 	}

@@ -66,8 +66,8 @@ func (g *ghost) serves(p *meta.Partition, b int32) bool {
 	if n == nil || !n.running || n.lossy {
 		return false
 	}
-	dir, _ := replicaDir(p, b)
-	return dir != DirLost && !slices.Contains(n.broken, dir)
+	dir, _ := p.Dir(b)
+	return dir != meta.DirLost && !slices.Contains(n.broken, dir)
 }
 
 // produce appends to the leader and moves the high watermark by what it knows.
@@ -115,7 +115,7 @@ func (g *ghost) minISRKnownTo(leader int32, topic string) int {
 func (g *ghost) lose(b int32, keep func(leo int) int, match func(dir meta.UUID) bool) {
 	for t := range g.state.image.Topics() {
 		for id, p := range t.Partitions {
-			dir, _ := replicaDir(p, b)
+			dir, _ := p.Dir(b)
 			if slices.Contains(p.Replicas, b) && match(dir) {
 				l := g.truth(partitionKey{t.ID, int32(id)})
 				l.leo[b] = min(l.leo[b], keep(l.leo[b]))

@@ -102,6 +102,28 @@ func TestABrokerWithoutDirectoriesIsFenced(t *testing.T) {
 	w.want("t", "leader=2 isr=[2] elr=[] last=[] recovering=0")
 }
 
+// A replica whose directory failed does not come back into the ISR, though its broker is well
+// and its last request for the partition comes late.
+func TestWhoLostTheDirectoryDoesNotJoin(t *testing.T) {
+	w := newWorld(t, nil)
+	w.start(2)
+	lost := meta.UUID{9, 99}
+	w.append([]meta.Record{{Version: 2, Body: &meta.BrokerRegistrationChangeRecord{BrokerID: 2, BrokerEpoch: w.state.image.Broker(2).Epoch, LogDirs: []meta.UUID{dirOf(2), lost}}}})
+	topic := w.create("t", 1, 2)
+	w.append([]meta.Record{{Version: 2, Body: &meta.PartitionChangeRecord{TopicID: topic.ID, Leader: meta.LeaderUnchanged, Directories: []meta.UUID{dirOf(1), lost}}}})
+	w.heartbeat(2, func(r *kmsg.BrokerHeartbeatRequest) { r.OfflineLogDirs = [][16]byte{lost} })
+	w.want("t", "leader=1 isr=[1] elr=[] last=[] recovering=0")
+	both := func(x *kmsg.AlterPartitionRequestTopicPartition) { x.NewEpochISR = isrOf(1, -1, 2, -1) }
+	if r := w.alterPartition(1, both); r.ErrorCode != kerr.IneligibleReplica.Code {
+		t.Errorf("it joined: %+v", r)
+	}
+	// In another directory it may.
+	w.append([]meta.Record{{Version: 2, Body: &meta.PartitionChangeRecord{TopicID: topic.ID, Leader: meta.LeaderUnchanged, Directories: []meta.UUID{dirOf(1), dirOf(2)}}}})
+	if r := w.alterPartition(1, both); r.ErrorCode != 0 {
+		t.Errorf("%+v", r)
+	}
+}
+
 // A replica whose directory does not come back has nothing, however cleanly it stopped.
 func TestACleanStopWithoutTheDirectoryIsUnclean(t *testing.T) {
 	w := newWorld(t, nil)

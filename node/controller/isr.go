@@ -48,7 +48,7 @@ func (s *State) alterOne(r *kmsg.AlterPartitionRequest, topic meta.UUID, x *kmsg
 		return out, nil, s
 	}
 	isr, epochs := wantedISR(x)
-	if err := cmp.Or(checkEpochs(r.BrokerID, p, x), checkISR(p, isr, x.LeaderRecoveryState), s.checkEligible(isr, epochs)); err != nil {
+	if err := cmp.Or(checkEpochs(r.BrokerID, p, x), checkISR(p, isr, x.LeaderRecoveryState), s.checkEligible(p, isr, epochs)); err != nil {
 		out.ErrorCode = err.code
 		return out, nil, s
 	}
@@ -109,10 +109,12 @@ func checkISR(p *meta.Partition, isr []int32, recovery int8) *apiError {
 	return nil
 }
 
-func (s *State) checkEligible(isr []int32, epochs []int64) *apiError {
+// checkEligible refuses an ISR with a broker that is fenced or shutting down (KIP-841), was
+// restarted since (KIP-903), or has lost the replica's directory.
+func (s *State) checkEligible(p *meta.Partition, isr []int32, epochs []int64) *apiError {
 	for i, id := range isr {
 		b := s.image.Broker(id)
-		if b == nil || !b.Active() || epochs[i] != -1 && epochs[i] != b.Epoch {
+		if b == nil || !b.Active() || epochs[i] != -1 && epochs[i] != b.Epoch || p.DirLost(b) {
 			return failf(kerr.IneligibleReplica, "")
 		}
 	}

@@ -321,7 +321,7 @@ func (m *machine) assignDirs(r *rapid.T) {
 	if !n.running || n.lossy || !m.registered(b) {
 		return
 	}
-	now, _ := replicaDir(p, b)
+	now, _ := p.Dir(b)
 	if slices.Contains(n.dirs, now) {
 		return
 	}
@@ -557,7 +557,7 @@ func (m *machine) settlePartition(t *meta.Topic, id int32) {
 		if !m.nodes[b].running || !m.registered(b) {
 			continue
 		}
-		if dir, _ := replicaDir(p, b); !slices.Contains(m.nodes[b].dirs, dir) {
+		if dir, _ := p.Dir(b); !slices.Contains(m.nodes[b].dirs, dir) {
 			req := kmsg.NewPtrAssignReplicasToDirsRequest()
 			req.BrokerID, req.BrokerEpoch = b, m.state.image.Broker(b).Epoch
 			req.Directories = []kmsg.AssignReplicasToDirsRequestDirectory{{ID: m.nodes[b].dirs[0], Topics: []kmsg.AssignReplicasToDirsRequestDirectoryTopic{

@@ -242,7 +242,7 @@ func TestReplicasFollowTheirDirectories(t *testing.T) {
 	other := meta.UUID{9, 99}
 	w.append([]meta.Record{{Version: 2, Body: &meta.BrokerRegistrationChangeRecord{BrokerID: 1, BrokerEpoch: b.Epoch, LogDirs: []meta.UUID{dirOf(1), other}}}})
 	topic := w.create("t", 1)
-	if d := w.partition("t").Directories; !slices.Equal(d, []meta.UUID{DirUnassigned}) {
+	if d := w.partition("t").Directories; !slices.Equal(d, []meta.UUID{meta.DirUnassigned}) {
 		t.Fatalf("directories %v", d)
 	}
 	req := kmsg.NewPtrAssignReplicasToDirsRequest()

@@ -14,10 +14,11 @@ type Standing struct {
 	Known        bool // registered
 	Fenced       bool
 	ShuttingDown bool
+	DirLost      bool  // the directory of its replica of this partition failed
 	Epoch        int64 // of its registration
 }
 
-// Brokers looks brokers up in the metadata.
+// Brokers looks the brokers of a partition up in the metadata.
 type Brokers interface {
 	Standing(id int32) Standing
 }
@@ -48,10 +49,11 @@ func (p *Proposal) names(id int32) bool {
 }
 
 // eligible tells whether a broker may be in an ISR: neither fenced nor shutting down
-// (KIP-841), and the incarnation that fetches is the one that is registered (KIP-903).
+// (KIP-841), its replica not in a directory that failed, and the incarnation that fetches is
+// the one that is registered (KIP-903).
 func (f *follower) eligible(brokers Brokers) bool {
 	b := brokers.Standing(f.id)
-	return b.Known && !b.Fenced && !b.ShuttingDown && (f.brokerEpoch == -1 || f.brokerEpoch == b.Epoch)
+	return b.Known && !b.Fenced && !b.ShuttingDown && !b.DirLost && (f.brokerEpoch == -1 || f.brokerEpoch == b.Epoch)
 }
 
 // Joins tells whether a follower is to be proposed for the ISR now.

@@ -50,11 +50,12 @@ func behind() *Leader {
 const lag = 30 * time.Second
 
 // KIP-841 and KIP-903: who is fenced, shutting down, unregistered or another incarnation
-// than the one that fetched is not proposed.
+// than the one that fetched is not proposed; nor is one whose directory failed.
 func TestOnlyEligibleReplicasAreProposed(t *testing.T) {
 	for name, change := range map[string]func(*Standing){
 		"fenced":        func(s *Standing) { s.Fenced = true },
 		"shutting down": func(s *Standing) { s.ShuttingDown = true },
+		"disk lost":     func(s *Standing) { s.DirLost = true },
 		"unregistered":  func(s *Standing) { s.Known = false },
 		"restarted":     func(s *Standing) { s.Epoch++ },
 	} {

@@ -53,7 +53,7 @@ func (p *Partition) FollowerFetched(epoch int32, f partition.FollowerFetch) erro
 		return fmt.Errorf("%s: %w (any more)", p, ErrNotLeader)
 	}
 	_, startMoved := p.leader.FollowerFetched(f)
-	joins := p.leader.Joins(f.Replica, standings{p.m.image.Load()}) && f.Now >= p.proposeAfter
+	joins := p.leader.Joins(f.Replica, p.standings()) && f.Now >= p.proposeAfter
 	p.mu.Unlock()
 	if !p.advance() && startMoved {
 		p.m.purgatory.Check(&p.Committed) // who waits for the low watermark
@@ -75,7 +75,7 @@ func (p *Partition) LowWatermark() (int64, error) {
 	if _, err := p.leaderEpoch(-1); err != nil {
 		return -1, err
 	}
-	return p.leader.LowWatermark(p.log.LogStartOffset(), standings{p.m.image.Load()}), nil
+	return p.leader.LowWatermark(p.log.LogStartOffset(), p.standings()), nil
 }
 
 // NearestInRack is the replica that a consumer in the rack is to read from (KIP-392), this
@@ -125,7 +125,7 @@ func (p *Partition) proposal(t *task.T, lagMax time.Duration, ownEpoch int64) (p
 	if t.Now() < p.proposeAfter {
 		return partition.Proposal{}, false
 	}
-	return p.leader.Propose(p.ownEnd(), lagMax, standings{p.m.image.Load()}, ownEpoch, t.Now())
+	return p.leader.Propose(p.ownEnd(), lagMax, p.standings(), ownEpoch, t.Now())
 }
 
 // refusedPause is how long a leader waits after the controller refused a change: the

@@ -321,6 +321,9 @@ func (m *Manager) assign(t *task.T, image *meta.Image, a assignment) {
 
 // become leads or follows as the metadata says. Who is not registered leads nothing.
 func (p *Partition) become(t *task.T, state *meta.Partition, registered bool) error {
+	p.mu.Lock()
+	p.brokers.state = state
+	p.mu.Unlock()
 	reg := registration(state)
 	if state.Leader != p.m.self || !registered {
 		p.follow(t, reg)

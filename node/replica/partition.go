@@ -59,6 +59,7 @@ type Partition struct {
 	mu       task.Mutex
 	leader   *partition.Leader      // nil while another broker leads, or none
 	reg      partition.Registration // the newest metadata
+	brokers  standings              // what the newest metadata say of the replicas' brokers
 	gone     bool                   // deleted, or the node stops
 	syncing  bool                   // a task is syncing the log
 	wantSync int64                  // up to where
@@ -225,10 +226,16 @@ func (p *Partition) advance() bool {
 	return moved
 }
 
+// standings are those of the brokers for this partition; mu is held, as long as they are used.
+func (p *Partition) standings() *standings {
+	p.brokers.image = p.m.image.Load()
+	return &p.brokers
+}
+
 // surroundings are what the leader must know beside its own log. The clock is read only
 // where it matters.
 func (p *Partition) surroundings() partition.Surroundings {
-	w := partition.Surroundings{Brokers: standings{p.m.image.Load()}, LagMax: p.m.isr.lagMax()}
+	w := partition.Surroundings{Brokers: p.standings(), LagMax: p.m.isr.lagMax()}
 	if !p.leader.Complete() {
 		w.Now = p.m.rt.Now()
 	}

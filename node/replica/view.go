@@ -5,15 +5,18 @@ import (
 	"seedlog/node/partition"
 )
 
-// standings looks brokers up in an image; it implements partition.Brokers.
-type standings struct{ image *meta.Image }
+// standings looks the brokers of a partition up in an image; it implements partition.Brokers.
+type standings struct {
+	image *meta.Image
+	state *meta.Partition
+}
 
-func (s standings) Standing(id int32) partition.Standing {
+func (s *standings) Standing(id int32) partition.Standing {
 	b := s.image.Broker(id)
 	if b == nil {
 		return partition.Standing{}
 	}
-	return partition.Standing{Known: true, Fenced: b.Fenced, ShuttingDown: b.InControlledShutdown, Epoch: b.Epoch}
+	return partition.Standing{Known: true, Fenced: b.Fenced, ShuttingDown: b.InControlledShutdown, DirLost: s.state.DirLost(b), Epoch: b.Epoch}
 }
 
 // racks looks up where the brokers are that a listener's clients can reach; it implements
