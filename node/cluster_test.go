@@ -322,4 +322,7 @@ func (c *cluster) client(opts ...kgo.Opt) *kgo.Client {
 	return cl
 }
 
-func (c *cluster) admin() *kadm.Client { return kadm.NewClient(c.client()) }
+// admin's metadata is of now: by itself a client takes it from a cache that is 5 s old.
+func (c *cluster) admin() *kadm.Client {
+	return kadm.NewClient(c.client(kgo.MetadataMinAge(10*time.Millisecond)))
+}

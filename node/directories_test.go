@@ -44,19 +44,21 @@ func TestAFailedDirectoryLosesItsLeadershipAndNothingElse(t *testing.T) {
 	if _, err := adm.CreateTopic(timeout(t), 12, 3, map[string]*string{"internal.segment.bytes": &small}, "t"); err != nil {
 		t.Fatal(err)
 	}
-	c.await("in sync", func() bool { return c.inSync("t", 3) })
 	m := c.members[0]
+	// A new partition has its ISR before it has its logs.
+	c.await("all there", func() bool { return len(c.in(m, "meta", "t"))+len(c.in(m, "a", "t"))+len(c.in(m, "b", "t")) == 12 })
 	lost := c.in(m, "b", "t")
 	if len(lost) == 0 || len(lost) == 12 {
 		t.Fatalf("partitions %v in directory b", lost)
 	}
 	w := c.writer("t")
-	if err := os.RemoveAll(filepath.Join(m.dir, "b")); err != nil {
+	c.await("written to", func() bool { return w.count() > 0 })
+	if err := os.Rename(filepath.Join(m.dir, "b"), filepath.Join(m.dir, "gone")); err != nil {
 		t.Fatal(err)
 	}
 	c.await("led and held in sync elsewhere", func() bool {
 		got, err := adm.ListTopics(timeout(t), "t")
-		if err != nil {
+		if err != nil || len(got["t"].Partitions) != 12 {
 			return false
 		}
 		for _, p := range got["t"].Partitions {

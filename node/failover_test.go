@@ -27,7 +27,7 @@ type writer struct {
 
 func (c *cluster) writer(topic string) *writer {
 	ctx, stop := context.WithCancel(context.Background())
-	w := &writer{cl: c.client(kgo.RecordRetries(1000), kgo.ProducerLinger(0), kgo.MetadataMinAge(50*time.Millisecond), kgo.RetryBackoffFn(func(int) time.Duration { return 20 * time.Millisecond })), topic: topic, stop: stop, done: make(chan struct{})}
+	w := &writer{cl: c.client(kgo.RecordRetries(1000), kgo.ProducerLinger(0), kgo.RecordPartitioner(kgo.RoundRobinPartitioner()), kgo.MetadataMinAge(50*time.Millisecond), kgo.RetryBackoffFn(func(int) time.Duration { return 20 * time.Millisecond })), topic: topic, stop: stop, done: make(chan struct{})}
 	go func() {
 		defer close(w.done)
 		last := time.Now()
@@ -64,12 +64,17 @@ func (c *cluster) finish(w *writer) {
 	w.cl.Close()
 	adm := c.admin()
 	defer adm.Close()
-	ends, err := adm.ListEndOffsets(timeout(c.t), w.topic)
-	if err != nil {
-		c.t.Fatal(err)
-	}
 	var total int64
-	ends.Each(func(o kadm.ListedOffset) { total += o.Offset })
+	// A new leader does not say where a log ends before it knows (OFFSET_NOT_AVAILABLE).
+	c.await("all ends known", func() bool {
+		ends, err := adm.ListEndOffsets(timeout(c.t), w.topic)
+		if err != nil || ends.Error() != nil {
+			return false
+		}
+		total = 0
+		ends.Each(func(o kadm.ListedOffset) { total += o.Offset })
+		return true
+	})
 	cl := c.client(kgo.ConsumeTopics(w.topic), kgo.ConsumeResetOffset(kgo.NewOffset().AtStart()))
 	defer cl.Close()
 	got := map[string]int{}
