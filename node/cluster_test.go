@@ -3,6 +3,7 @@ package node_test
 import (
 	"bytes"
 	"crypto/rand"
+	"errors"
 	"fmt"
 	mathrand "math/rand/v2"
 	"net"
@@ -13,6 +14,7 @@ import (
 	"time"
 
 	"github.com/twmb/franz-go/pkg/kadm"
+	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kgo"
 
 	"seedlog/clock/live"
@@ -29,7 +31,7 @@ import (
 
 // cluster is some nodes in this process, each with its own runtime, directory and network.
 type cluster struct {
-	t       testing.TB
+	t       *testing.T
 	members []*member
 	events  *memberEvents
 }
@@ -46,30 +48,42 @@ type member struct {
 	done     chan error
 }
 
-// freePorts are ports of the loopback interface that nobody listens on. All are drawn before
-// any is let go, so that they differ.
-func freePorts(t testing.TB, n int) []string {
+// loopback is an address of the loopback interface that is this process's own: a node that
+// is down finds its port free when it comes back, for no other process draws ports here, and
+// connections leave from 127.0.0.1.
+var loopback = net.IPv4(127, byte(1+mathrand.IntN(254)), byte(mathrand.IntN(256)), byte(1+mathrand.IntN(254)))
+
+// drawn are the ports of it that a test has had.
+var drawn = struct {
+	mu    sync.Mutex
+	ports map[string]bool
+}{ports: map[string]bool{}}
+
+// freePorts are addresses that nobody listens on, and that no test was given before.
+func freePorts(t testing.TB, n int) (out []string) {
 	t.Helper()
-	var held []net.Listener
-	var out []string
-	for range n {
-		l, err := net.Listen("tcp", "127.0.0.1:0")
+	drawn.mu.Lock()
+	defer drawn.mu.Unlock()
+	for len(out) < n {
+		l, err := net.Listen("tcp", net.JoinHostPort(loopback.String(), "0"))
 		if err != nil {
 			t.Fatal(err)
 		}
-		held = append(held, l)
-		out = append(out, l.Addr().String())
-	}
-	for _, l := range held {
+		addr := l.Addr().String()
 		l.Close()
+		if !drawn.ports[addr] {
+			drawn.ports[addr] = true
+			out = append(out, addr)
+		}
 	}
 	return out
 }
 
 // newCluster formats n nodes that are brokers and voters. static has the settings name the
-// voters (kraft.version 0).
-func newCluster(t testing.TB, n int, static bool, settings map[string]string) *cluster {
+// voters (kraft.version 0). The test runs beside others: it waits more than it works.
+func newCluster(t *testing.T, n int, static bool, settings map[string]string) *cluster {
 	t.Helper()
+	t.Parallel()
 	c := &cluster{t: t, events: &memberEvents{began: time.Now()}}
 	ports := freePorts(t, 2*n)
 	var voters []string
@@ -89,6 +103,9 @@ func newCluster(t testing.TB, n int, static bool, settings map[string]string) *c
 			"offsets.topic.num.partitions": "4", "group.initial.rebalance.delay.ms": "0", "num.partitions": "3",
 			// The tests wait for these; nothing else depends on them.
 			"broker.heartbeat.interval.ms": "400", "controller.quorum.election.timeout.ms": "500",
+			// No test waits for a session to end, and one that ends because the machine stood
+			// still is not what they are about.
+			"broker.session.timeout.ms": fmt.Sprint(patience.Milliseconds()),
 		}
 		dirs := []string{m.dir}
 		for _, sub := range config.SplitList(settings[subdirs]) {
@@ -172,7 +189,7 @@ func (c *cluster) controllers() string {
 func (c *cluster) brokers() []string {
 	var all []string
 	for _, m := range c.members {
-		if strings.Contains(m.settings["process.roles"], "broker") {
+		if m.isBroker() {
 			all = append(all, m.broker)
 		}
 	}
@@ -250,7 +267,7 @@ func (s *memberEvents) said(name string, words ...string) int {
 // ready waits until the node serves.
 func (m *member) ready() {
 	m.c.t.Helper()
-	deadline := time.Now().Add(30 * time.Second)
+	deadline := time.Now().Add(patience)
 	for !m.isReady() {
 		select {
 		case err := <-m.done:
@@ -259,10 +276,12 @@ func (m *member) ready() {
 		case <-time.After(5 * time.Millisecond):
 		}
 		if time.Now().After(deadline) {
-			m.c.t.Fatalf("node %d is not ready after 30 s", m.id)
+			m.c.t.Fatalf("node %d is not ready after %v", m.id, patience)
 		}
 	}
 }
+
+func (m *member) isBroker() bool { return strings.Contains(m.settings["process.roles"], "broker") }
 
 func (m *member) isReady() bool { return m.n.Ready().IsSet() }
 
@@ -282,7 +301,7 @@ func (m *member) ended() error {
 	case err := <-m.done:
 		m.n = nil
 		return err
-	case <-time.After(30 * time.Second):
+	case <-time.After(patience):
 		m.c.t.Fatalf("node %d does not end", m.id)
 		return nil
 	}
@@ -315,7 +334,8 @@ func (c *cluster) stop() {
 
 func (c *cluster) client(opts ...kgo.Opt) *kgo.Client {
 	c.t.Helper()
-	cl, err := kgo.NewClient(append([]kgo.Opt{kgo.SeedBrokers(c.brokers()...), kgo.RetryTimeout(20 * time.Second)}, opts...)...)
+	// A broker may not have heard yet of a topic that another has.
+	cl, err := kgo.NewClient(append([]kgo.Opt{kgo.SeedBrokers(c.brokers()...), kgo.RetryTimeout(patience), kgo.UnknownTopicRetries(-1)}, opts...)...)
 	if err != nil {
 		c.t.Fatal(err)
 	}
@@ -324,5 +344,20 @@ func (c *cluster) client(opts ...kgo.Opt) *kgo.Client {
 
 // admin's metadata is of now: by itself a client takes it from a cache that is 5 s old.
 func (c *cluster) admin() *kadm.Client {
-	return kadm.NewClient(c.client(kgo.MetadataMinAge(10*time.Millisecond)))
+	return kadm.NewClient(c.client(kgo.MetadataMinAge(10 * time.Millisecond)))
+}
+
+// createTopic creates a topic as soon as there are brokers for it. One that is there
+// already was made by an attempt whose answer got lost with the controller that gave it.
+func (c *cluster) createTopic(topic string, partitions int32, replicas int16, configs map[string]*string) {
+	c.t.Helper()
+	adm := c.admin()
+	defer adm.Close()
+	c.await("topic "+topic+" created", func() bool {
+		_, err := adm.CreateTopic(timeout(c.t), partitions, replicas, configs, topic)
+		if err != nil && !errors.Is(err, kerr.TopicAlreadyExists) && !kerr.IsRetriable(err) {
+			c.t.Fatalf("creating %s: %v", topic, err)
+		}
+		return !kerr.IsRetriable(err)
+	})
 }

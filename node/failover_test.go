@@ -27,7 +27,8 @@ type writer struct {
 
 func (c *cluster) writer(topic string) *writer {
 	ctx, stop := context.WithCancel(context.Background())
-	w := &writer{cl: c.client(kgo.RecordRetries(1000), kgo.ProducerLinger(0), kgo.RecordPartitioner(kgo.RoundRobinPartitioner()), kgo.MetadataMinAge(50*time.Millisecond), kgo.RetryBackoffFn(func(int) time.Duration { return 20 * time.Millisecond })), topic: topic, stop: stop, done: make(chan struct{})}
+	w := &writer{cl: c.client(kgo.ProducerLinger(0), kgo.RecordPartitioner(kgo.RoundRobinPartitioner()), kgo.MetadataMinAge(50*time.Millisecond), kgo.RetryBackoffFn(func(int) time.Duration { return 20 * time.Millisecond })), topic: topic, stop: stop, done: make(chan struct{})}
+	c.t.Cleanup(w.end)
 	go func() {
 		defer close(w.done)
 		last := time.Now()
@@ -50,6 +51,13 @@ func (c *cluster) writer(topic string) *writer {
 	return w
 }
 
+// end stops the writer, if it still writes.
+func (w *writer) end() {
+	w.stop()
+	<-w.done
+	w.cl.Close()
+}
+
 func (w *writer) count() int {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -59,9 +67,7 @@ func (w *writer) count() int {
 // finish stops the writer and checks that each acknowledged record is there exactly once.
 func (c *cluster) finish(w *writer) {
 	c.t.Helper()
-	w.stop()
-	<-w.done
-	w.cl.Close()
+	w.end()
 	adm := c.admin()
 	defer adm.Close()
 	var total int64
@@ -99,11 +105,7 @@ func (c *cluster) finish(w *writer) {
 func TestARollingRestartLosesNothing(t *testing.T) {
 	c := newCluster(t, 3, false, map[string]string{"min.insync.replicas": "2"})
 	c.start()
-	adm := c.admin()
-	defer adm.Close()
-	if _, err := adm.CreateTopic(timeout(t), 3, 3, nil, "t"); err != nil {
-		t.Fatal(err)
-	}
+	c.createTopic("t", 3, 3, nil)
 	w := c.writer("t")
 	for _, m := range c.members {
 		before := w.count()
@@ -121,20 +123,32 @@ func TestARollingRestartLosesNothing(t *testing.T) {
 	c.finish(w)
 }
 
-// inSync reports whether all partitions have so many replicas in sync.
+// inSync reports whether all partitions have so many replicas in sync. All brokers that run
+// must say so: one that is behind says how it was before the last stop.
 func (c *cluster) inSync(topic string, n int) bool {
-	adm := c.admin()
-	defer adm.Close()
-	got, err := adm.ListTopics(timeout(c.t), topic)
-	if err != nil {
-		return false
-	}
-	for _, p := range got[topic].Partitions {
-		if len(p.ISR) != n || p.Leader < 0 {
+	for _, m := range c.members {
+		if m.n == nil || !m.isBroker() {
+			continue
+		}
+		parts := m.partitions(topic)
+		if len(parts) == 0 || slices.ContainsFunc(parts, func(p kmsg.MetadataResponseTopicPartition) bool { return len(p.ISR) != n || p.Leader < 0 }) {
 			return false
 		}
 	}
-	return len(got[topic].Partitions) > 0
+	return true
+}
+
+// partitions are those of a topic, as the member knows them.
+func (m *member) partitions(topic string) []kmsg.MetadataResponseTopicPartition {
+	cl := m.c.client(kgo.SeedBrokers(m.broker))
+	defer cl.Close()
+	req := kmsg.NewPtrMetadataRequest()
+	req.Topics = []kmsg.MetadataRequestTopic{{Topic: &topic}}
+	resp, err := cl.SeedBrokers()[0].Request(timeout(m.c.t), req)
+	if err != nil {
+		return nil
+	}
+	return resp.(*kmsg.MetadataResponse).Topics[0].Partitions
 }
 
 // A broker that an administrator unregisters by mistake while it runs comes back by itself.
@@ -143,10 +157,7 @@ func TestARunningBrokerThatIsUnregisteredRegistersAgain(t *testing.T) {
 	c.start()
 	cl := c.client()
 	defer cl.Close()
-	adm := kadm.NewClient(cl)
-	if _, err := adm.CreateTopic(timeout(t), 3, 3, nil, "t"); err != nil {
-		t.Fatal(err)
-	}
+	c.createTopic("t", 3, 3, nil)
 	c.await("in sync", func() bool { return c.inSync("t", 3) })
 	req := kmsg.NewPtrUnregisterBrokerRequest()
 	req.BrokerID = 2
@@ -167,9 +178,7 @@ func TestAGroupOutlivesItsCoordinator(t *testing.T) {
 	c.start()
 	adm := c.admin()
 	defer adm.Close()
-	if _, err := adm.CreateTopic(timeout(t), 1, 3, nil, "t"); err != nil {
-		t.Fatal(err)
-	}
+	c.createTopic("t", 1, 3, nil)
 	cl := c.client(kgo.DefaultProduceTopic("t"))
 	defer cl.Close()
 	produce := func(from, to int) {

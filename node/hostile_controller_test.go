@@ -116,7 +116,7 @@ func TestRandomBytesAtAControllerAreRefused(t *testing.T) {
 		conn := r.abrupt()
 		_, _ = conn.Write(b)
 		_ = conn.CloseWrite()
-		_ = conn.SetReadDeadline(time.Now().Add(10 * time.Second))
+		_ = conn.SetReadDeadline(time.Now().Add(patience))
 		var sink [4096]byte
 		for {
 			if _, err := conn.Read(sink[:]); err != nil {

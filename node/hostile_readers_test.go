@@ -34,9 +34,10 @@ func TestClientsThatNeverRead(t *testing.T) {
 			}
 			for range each {
 				b := w.frame(req)
-				_ = w.c.SetWriteDeadline(time.Now().Add(5 * time.Second))
+				_ = w.c.SetWriteDeadline(time.Now().Add(patience))
 				if _, err := w.c.Write(b); err != nil {
-					t.Fatal(err)
+					t.Logf("client %d was sent away already: %v", i, err) // it is counted below
+					break
 				}
 			}
 		}
@@ -49,7 +50,7 @@ func TestClientsThatNeverRead(t *testing.T) {
 		t.Errorf("%d clients that do not read take %d MB", clients, grew>>20)
 	}
 	// Whether the answers fit into the kernel's buffers or not.
-	deadline := time.Now().Add(20 * time.Second)
+	deadline := time.Now().Add(patience)
 	for gone := 0; gone < clients; {
 		if time.Now().After(deadline) {
 			t.Fatalf("%d of %d were sent away", gone, clients)

@@ -134,7 +134,7 @@ func TestRandomBytesAreRefused(t *testing.T) {
 		c := r.abrupt()
 		_, _ = c.Write(b)
 		_ = c.CloseWrite()
-		_ = c.SetReadDeadline(time.Now().Add(10 * time.Second))
+		_ = c.SetReadDeadline(time.Now().Add(patience))
 		var sink [4096]byte
 		for {
 			if _, err := c.Read(sink[:]); err != nil {

@@ -20,9 +20,9 @@ import (
 // A node that serves has seen itself in the metadata, and the others may have not yet.
 func (c *cluster) await(what string, holds func() bool) {
 	c.t.Helper()
-	for deadline := time.Now().Add(30 * time.Second); !holds(); <-time.After(5 * time.Millisecond) {
+	for deadline := time.Now().Add(patience); !holds(); <-time.After(20 * time.Millisecond) {
 		if time.Now().After(deadline) {
-			c.t.Fatalf("after 30 s: not %s", what)
+			c.t.Fatalf("after %v: not %s", patience, what)
 		}
 	}
 }
@@ -65,7 +65,7 @@ func TestAnyBrokerCreatesTopicsAndShowsThem(t *testing.T) {
 		cl := c.client(kgo.SeedBrokers(m.broker))
 		topic := fmt.Sprint("made-through-", m.id)
 		create := kmsg.NewPtrCreateTopicsRequest()
-		create.TimeoutMillis = 10_000
+		create.TimeoutMillis = int32(patience.Milliseconds())
 		x := kmsg.NewCreateTopicsRequestTopic()
 		x.Topic, x.NumPartitions, x.ReplicationFactor = topic, int32(i+1), 3
 		create.Topics = append(create.Topics, x)
@@ -86,7 +86,7 @@ func TestAnyBrokerCreatesTopicsAndShowsThem(t *testing.T) {
 			t.Errorf("broker %d shows %+v", m.id, got)
 		}
 		del := kmsg.NewPtrDeleteTopicsRequest()
-		del.TimeoutMillis = 10_000
+		del.TimeoutMillis = int32(patience.Milliseconds())
 		del.TopicNames = []string{topic}
 		dt := kmsg.NewDeleteTopicsRequestTopic()
 		dt.Topic = &topic
@@ -116,8 +116,11 @@ func TestControllersDescribeThemselves(t *testing.T) {
 		return resp.(*kmsg.DescribeClusterResponse)
 	}
 	for _, m := range c.members {
-		c.await("all controllers registered", func() bool { return len(ask(m.control, 2).Brokers) == 3 })
-		got := ask(m.control, 2)
+		var got *kmsg.DescribeClusterResponse
+		c.await("all controllers registered, and one active", func() bool {
+			got = ask(m.control, 2)
+			return len(got.Brokers) == 3 && got.ControllerID >= 0
+		})
 		for i, b := range got.Brokers {
 			if b.NodeID != c.members[i].id || fmt.Sprintf("%s:%d", b.Host, b.Port) != c.members[i].control {
 				t.Errorf("%d: %+v", i, b)
@@ -143,11 +146,7 @@ func TestControllersDescribeThemselves(t *testing.T) {
 func TestACleanStopMovesLeadershipFirst(t *testing.T) {
 	c := newCluster(t, 3, false, nil)
 	c.start()
-	adm := c.admin()
-	defer adm.Close()
-	if _, err := adm.CreateTopic(timeout(t), 6, 3, nil, "t"); err != nil {
-		t.Fatal(err)
-	}
+	c.createTopic("t", 6, 3, nil)
 	for _, m := range c.members {
 		began := time.Now()
 		if err := m.stop(); err != nil {
@@ -181,19 +180,13 @@ func TestBrokersAndControllersApart(t *testing.T) {
 				c.addBroker(int32(10+i), addr)
 			}
 			c.start()
-			adm := c.admin()
-			defer adm.Close()
-			if _, err := adm.CreateTopic(timeout(t), 4, 2, nil, "t"); err != nil {
-				t.Fatal(err)
-			}
+			c.createTopic("t", 4, 2, nil)
 			c.await("led", func() bool { ids := c.leaders("t"); return len(ids) == 4 && !slices.Contains(ids, -1) })
 			// A controller goes and comes back; brokers do not care.
 			if err := c.members[0].stop(); err != nil {
 				t.Error(err)
 			}
-			if _, err := adm.CreateTopic(timeout(t), 1, 2, nil, "u"); err != nil {
-				t.Error(err)
-			}
+			c.createTopic("u", 1, 2, nil)
 			c.members[0].run()
 			c.members[0].ready()
 		})
@@ -221,11 +214,13 @@ func (c *cluster) refusedToStart(m *member, words ...string) {
 }
 
 func TestWhoDoesNotBelongIsRefused(t *testing.T) {
-	c := newCluster(t, 3, false, map[string]string{"initial.broker.registration.timeout.ms": "500", "controller.quorum.fetch.timeout.ms": "700"})
+	c := newCluster(t, 3, false, nil)
 	c.start()
 	outsider := func(id int32) *member {
 		m := c.addBroker(id, freePorts(t, 1)[0])
 		c.members = c.members[:3]
+		// It loses patience sooner; the cluster does not.
+		m.settings["initial.broker.registration.timeout.ms"], m.settings["controller.quorum.fetch.timeout.ms"] = "500", "700"
 		return m
 	}
 	// The twin of a node that leads the quorum hears of a leader with its own id, the others'

@@ -38,9 +38,7 @@ func TestAFollowerThatLagsDoesNotSayThatLogsPart(t *testing.T) {
 	c.start()
 	adm := c.admin()
 	defer adm.Close()
-	if _, err := adm.CreateTopic(timeout(t), 1, 3, nil, "t"); err != nil {
-		t.Fatal(err)
-	}
+	c.createTopic("t", 1, 3, nil)
 	cl := c.client()
 	defer cl.Close()
 	if err := cl.ProduceSync(timeout(t), &kgo.Record{Topic: "t", Value: []byte("v")}).FirstErr(); err != nil {

@@ -27,7 +27,7 @@ func (m *member) request(req kmsg.Request) kmsg.Response {
 // reassignment asks for replicas of t-0; none cancels.
 func reassignment(replicas ...int32) *kmsg.AlterPartitionAssignmentsRequest {
 	req := kmsg.NewPtrAlterPartitionAssignmentsRequest()
-	req.TimeoutMillis = 10_000
+	req.TimeoutMillis = int32(patience.Milliseconds())
 	p := kmsg.NewAlterPartitionAssignmentsRequestTopicPartition()
 	p.Replicas = replicas
 	req.Topics = []kmsg.AlterPartitionAssignmentsRequestTopic{{Topic: "t", Partitions: []kmsg.AlterPartitionAssignmentsRequestTopicPartition{p}}}
@@ -78,7 +78,10 @@ func TestAPartitionMovesToOtherBrokers(t *testing.T) {
 	c.members[2].run()
 	c.members[2].ready()
 
-	c.members[1].request(reassignment(3, 2))
+	resp = c.members[1].request(reassignment(3, 2)).(*kmsg.AlterPartitionAssignmentsResponse)
+	if code := resp.Topics[0].Partitions[0].ErrorCode; code != 0 {
+		t.Fatal(kerr.ErrorForCode(code))
+	}
 	c.await("moved", func() bool {
 		p := partition()
 		return slices.Equal(p.Replicas, []int32{3, 2}) && len(p.ISR) == 2
@@ -123,12 +126,13 @@ func (c *cluster) createOn(topic string, replicas ...int32) {
 	c.t.Helper()
 	c.await("brokers that are ready", func() bool {
 		req := kmsg.NewPtrCreateTopicsRequest()
-		req.TimeoutMillis = 10_000
+		req.TimeoutMillis = int32(patience.Milliseconds())
 		x := kmsg.NewCreateTopicsRequestTopic()
 		x.Topic, x.NumPartitions, x.ReplicationFactor = topic, -1, -1
 		x.ReplicaAssignment = []kmsg.CreateTopicsRequestTopicReplicaAssignment{{Replicas: replicas}}
 		req.Topics = append(req.Topics, x)
-		return c.members[0].request(req).(*kmsg.CreateTopicsResponse).Topics[0].ErrorCode == 0
+		code := c.members[0].request(req).(*kmsg.CreateTopicsResponse).Topics[0].ErrorCode
+		return code == 0 || code == kerr.TopicAlreadyExists.Code // by an attempt whose answer got lost
 	})
 }
 
@@ -138,7 +142,7 @@ func TestFeaturesAreRaisedWhereAllServeThem(t *testing.T) {
 	c.start()
 	update := func(level int16, dry bool) *kmsg.UpdateFeaturesResponse {
 		req := kmsg.NewPtrUpdateFeaturesRequest()
-		req.TimeoutMillis, req.ValidateOnly = 10_000, dry
+		req.TimeoutMillis, req.ValidateOnly = int32(patience.Milliseconds()), dry
 		u := kmsg.NewUpdateFeaturesRequestFeatureUpdate()
 		u.Feature, u.MaxVersionLevel, u.UpgradeType = "metadata.version", level, 1
 		req.FeatureUpdates = append(req.FeatureUpdates, u)

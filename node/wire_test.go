@@ -47,7 +47,7 @@ func (w *raw) send(b []byte) {
 
 // receive reads one reply's frame.
 func (w *raw) receive() ([]byte, error) {
-	_ = w.c.SetReadDeadline(time.Now().Add(10 * time.Second))
+	_ = w.c.SetReadDeadline(time.Now().Add(patience))
 	var size [4]byte
 	if _, err := io.ReadFull(w.c, size[:]); err != nil {
 		return nil, err
@@ -166,7 +166,7 @@ func samples(topicID [16]byte) map[int16]func() kmsg.Request {
 	return map[int16]func() kmsg.Request{
 		0: func() kmsg.Request {
 			q := kmsg.NewPtrProduceRequest()
-			q.Acks, q.TimeoutMillis = -1, 1000
+			q.Acks, q.TimeoutMillis = -1, int32(patience.Milliseconds())
 			qt := kmsg.NewProduceRequestTopic()
 			qt.Topic, qt.TopicID = topic, topicID
 			p := kmsg.NewProduceRequestTopicPartition()
