@@ -32,6 +32,34 @@ func TestPlansThatAreRefused(t *testing.T) {
 	}
 }
 
+// What another move needs of a throttle stays: its topics', also if they are of this plan,
+// and the brokers' while anything moves.
+func TestAThrottleStaysWhileItIsNeeded(t *testing.T) {
+	plan := &reassignment{Partitions: []reassignPart{{Topic: "b"}, {Topic: "a", Partition: 0}, {Topic: "a", Partition: 1}}}
+	under := func(topics ...string) kadm.ListPartitionReassignmentsResponses {
+		all := kadm.ListPartitionReassignmentsResponses{"empty": {}}
+		for _, topic := range topics {
+			all[topic] = map[int32]kadm.ListPartitionReassignmentsResponse{7: {Topic: topic, Partition: 7}}
+		}
+		return all
+	}
+	for _, c := range []struct {
+		under   kadm.ListPartitionReassignmentsResponses
+		topics  []string
+		brokers bool
+	}{
+		{under(), []string{"a", "b"}, true},
+		{under("c"), []string{"a", "b"}, false},
+		{under("a"), []string{"b"}, false},
+		{under("a", "b"), nil, false},
+	} {
+		topics, brokers := plan.unneeded(c.under)
+		if !slices.Equal(topics, c.topics) || brokers != c.brokers {
+			t.Errorf("while %v: topics %v, brokers %v", c.under, topics, brokers)
+		}
+	}
+}
+
 // A generated plan keeps the number of replicas, puts no two on one broker, and uses the
 // racks.
 func TestGeneratedPlansSpread(t *testing.T) {

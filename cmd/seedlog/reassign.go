@@ -48,7 +48,8 @@ func topicReassign() *cobra.Command {
   --generate  prints a plan for the topics over the brokers; the present assignment goes to
               standard error, in the same form, to go back to
   --execute   begins the plan; the old replicas serve until the new ones are in sync
-  --verify    says how far it is, and takes the throttle away when all is done
+  --verify    says how far it is, and takes the throttle away when all is done: that of its
+              topics, and, unless other moves are under way, that of the brokers
   --cancel    ends what is under way and goes back`,
 		Example: `  seedlog topic reassign --generate --topics orders --broker-list 1,2,3 > plan.json
   seedlog topic reassign --execute --reassignment-json-file plan.json --throttle 50000000
@@ -363,17 +364,35 @@ func setConfig(name, value string) kadm.AlterConfig {
 	return kadm.AlterConfig{Op: kadm.SetConfig, Name: name, Value: &value}
 }
 
+// unneeded is where nothing moves any more that a throttle is for: topics of the plan, and
+// the brokers, all or none, whose rates all moves share.
+func (r *reassignment) unneeded(under kadm.ListPartitionReassignmentsResponses) (topics []string, brokers bool) {
+	topics = slices.DeleteFunc(r.set().Topics(), func(topic string) bool { return len(under[topic]) > 0 })
+	slices.Sort(topics)
+	return topics, len(under.Sorted()) == 0
+}
+
 // clearThrottle takes the throttle of a move away: from the topics of the plan, and from all
-// brokers, as no other move may be under way.
+// brokers. What other moves that are under way need stays until the last of them is done.
 func clearThrottle(ctx context.Context, a *kadm.Client, plan *reassignment) error {
+	under, err := a.ListPartitionReassignments(ctx, nil)
+	if err != nil {
+		return err
+	}
+	done, brokers := plan.unneeded(under)
 	remove := func(names ...string) (out []kadm.AlterConfig) {
 		for _, n := range names {
 			out = append(out, kadm.AlterConfig{Op: kadm.DeleteConfig, Name: n})
 		}
 		return out
 	}
-	if err := altered(a.AlterTopicConfigs(ctx, remove(leaderReplicas, followerReplicas), plan.set().Topics()...)); err != nil {
-		return err
+	if len(done) > 0 {
+		if err := altered(a.AlterTopicConfigs(ctx, remove(leaderReplicas, followerReplicas), done...)); err != nil {
+			return err
+		}
+	}
+	if !brokers {
+		return nil
 	}
 	m, err := a.BrokerMetadata(ctx)
 	if err != nil {
