@@ -17,6 +17,7 @@ import (
 	"seedlog/clock/live"
 	"seedlog/clock/task"
 	"seedlog/cmd/campaign/links"
+	"seedlog/cmd/port"
 	"seedlog/disk"
 	"seedlog/net/tcp"
 	"seedlog/scenarios"
@@ -353,11 +354,11 @@ type process struct {
 // start runs the broker and waits until it takes connections.
 func (p *process) start() error {
 	if p.addr == "" {
-		port, err := freePort()
+		at, err := port.Free(1)
 		if err != nil {
 			return err
 		}
-		p.addr = fmt.Sprintf("127.0.0.1:%d", port)
+		p.addr = fmt.Sprintf("127.0.0.1:%d", at)
 	}
 	if err := p.spawn(); err != nil {
 		return err

@@ -14,6 +14,8 @@ import (
 	"strings"
 	"syscall"
 	"time"
+
+	"seedlog/cmd/port"
 )
 
 // benchBroker is a broker in a process of its own: this binary.
@@ -38,11 +40,11 @@ func startBrokerUnder(wrap []string, dir string, settings ...string) (*benchBrok
 	if err != nil {
 		return nil, err
 	}
-	port, err := freePort()
+	at, err := port.Free(1)
 	if err != nil {
 		return nil, err
 	}
-	addr := net.JoinHostPort("127.0.0.1", strconv.Itoa(port))
+	addr := net.JoinHostPort("127.0.0.1", strconv.Itoa(at))
 	args := append(slices.Clone(wrap), self, "start", "--data-dir", dir, "--listen", addr)
 	for _, s := range settings {
 		args = append(args, "--set", s)
@@ -69,16 +71,6 @@ func runBenchBroker(addr, dir string, args []string) (*benchBroker, error) {
 		close(b.done)
 	}()
 	return b, nil
-}
-
-// freePort is a port that nobody listened on a moment ago.
-func freePort() (int, error) {
-	ln, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		return 0, err
-	}
-	defer ln.Close()
-	return ln.Addr().(*net.TCPAddr).Port, nil
 }
 
 // dial connects as soon as somebody listens.
@@ -122,9 +114,9 @@ func (b *benchBroker) stop() error {
 			return fmt.Errorf("the broker ended: %w: %s", b.err, b.lastWords())
 		}
 		return nil
-	case <-time.After(30 * time.Second):
+	case <-time.After(2 * time.Minute):
 		b.kill()
-		return errors.New("the broker did not stop within 30 s of SIGTERM")
+		return errors.New("the broker did not stop within two minutes of SIGTERM")
 	}
 }
 

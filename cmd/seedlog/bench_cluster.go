@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"net"
 	"os"
 	"path/filepath"
 	"runtime"
@@ -15,6 +14,8 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kmsg"
+
+	"seedlog/cmd/port"
 )
 
 type clusterBenchFlags struct {
@@ -111,11 +112,11 @@ func (r *clusterBench) start(dir string) error {
 	if r.one, err = startBenchBroker(filepath.Join(dir, "one")); err != nil {
 		return err
 	}
-	port, err := freePorts(6)
+	at, err := port.Free(6)
 	if err != nil {
 		return err
 	}
-	f := devFlags{nodes: 3, dir: dir, port: port}
+	f := devFlags{nodes: 3, dir: dir, port: at}
 	self, err := os.Executable()
 	if err != nil {
 		return err
@@ -139,27 +140,6 @@ func (r *clusterBench) start(dir string) error {
 		}
 		return true, nil
 	})
-}
-
-// freePorts is the first of so many ports in a row that nobody listened on a moment ago.
-func freePorts(n int) (int, error) {
-	for range 100 {
-		first, err := freePort()
-		if err != nil {
-			return 0, err
-		}
-		free := first+n < 65536
-		for i := 1; i < n && free; i++ {
-			ln, err := net.Listen("tcp", fmt.Sprintf("127.0.0.1:%d", first+i))
-			if free = err == nil; free {
-				ln.Close()
-			}
-		}
-		if free {
-			return first, nil
-		}
-	}
-	return 0, errors.New("no ports in a row are free")
 }
 
 func (r *clusterBench) stop() error {

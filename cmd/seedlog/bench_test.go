@@ -76,6 +76,7 @@ func TestBenchLimitsMeasuresEverything(t *testing.T) {
 
 // The whole of bench cluster, small.
 func TestBenchClusterMeasuresEverything(t *testing.T) {
+	t.Parallel()
 	c := benchClusterCommand()
 	var out bytes.Buffer
 	c.SetOut(&out)

@@ -6,7 +6,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -18,6 +17,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"seedlog/cmd/port"
 )
 
 // devCluster is a `seedlog dev` in a process of its own: this binary.
@@ -48,27 +49,18 @@ func (s *syncedText) String() string {
 	return s.text.String()
 }
 
+// patience is for how long a test waits for what an idle machine does in no time. It only
+// says when to give up: no test that passes takes longer for it.
+const patience = 2 * time.Minute
+
 // portRow is the first of n ports in a row that nobody listens on.
 func portRow(t *testing.T, n int) int {
 	t.Helper()
-	for range 100 {
-		first, err := freePort()
-		if err != nil {
-			t.Fatal(err)
-		}
-		free := first+n < 1<<16
-		for p := first; free && p < first+n; p++ {
-			ln, err := net.Listen("tcp", net.JoinHostPort("127.0.0.1", strconv.Itoa(p)))
-			if free = err == nil; free {
-				ln.Close()
-			}
-		}
-		if free {
-			return first
-		}
+	first, err := port.Free(n)
+	if err != nil {
+		t.Fatal(err)
 	}
-	t.Fatalf("no %d free ports in a row", n)
-	return 0
+	return first
 }
 
 // startDev starts n nodes, waits until they serve, and stops them at the end of the test. A
@@ -110,7 +102,7 @@ func (d *devCluster) stop() {
 		return
 	}
 	_ = d.cmd.Process.Signal(syscall.SIGTERM)
-	late := time.AfterFunc(30*time.Second, func() { d.cmd.Process.Kill() })
+	late := time.AfterFunc(patience, func() { d.cmd.Process.Kill() })
 	defer late.Stop()
 	if err := d.cmd.Wait(); err != nil {
 		d.t.Errorf("dev ended with %v", err)
@@ -194,7 +186,7 @@ func startNode(t *testing.T, file string, args ...string) *devNodeProcess {
 // ended waits for the process to end and returns its last line.
 func (n *devNodeProcess) ended() (code int, line string) {
 	n.t.Helper()
-	late := time.AfterFunc(30*time.Second, func() { _ = n.cmd.Process.Kill() })
+	late := time.AfterFunc(patience, func() { _ = n.cmd.Process.Kill() })
 	defer late.Stop()
 	_ = n.cmd.Wait() // the code says it
 	text := strings.TrimSpace(n.said.String())
@@ -204,28 +196,36 @@ func (n *devNodeProcess) ended() (code int, line string) {
 // active reports whether a broker is there and not fenced.
 func (d *devCluster) active(id int32) bool {
 	d.t.Helper()
-	out, _ := d.run("", "cluster", "info", "--format", "json")
-	var s clusterState
+	return slices.ContainsFunc(d.state().Brokers, func(b clusterBroker) bool { return b.ID == id && !b.Fenced })
+}
+
+// state is the cluster as it says it is now.
+func (d *devCluster) state() (s clusterState) {
+	d.t.Helper()
+	out, code := d.run("", "cluster", "info", "--format", "json")
+	if out == "" && code == 1 {
+		return s // nobody answers
+	}
 	if err := json.Unmarshal([]byte(out), &s); err != nil {
 		d.t.Fatalf("%v: %s", err, out)
 	}
-	return slices.ContainsFunc(s.Brokers, func(b clusterBroker) bool { return b.ID == id && !b.Fenced })
+	return s
 }
 
 // run runs a verb against the cluster and returns what it prints and its exit code.
 func (d *devCluster) run(stdin string, args ...string) (out string, code int) {
 	d.t.Helper()
-	out, errs, code := ran(d.t, 30*time.Second, stdin, append(args, "-b", strings.Join(d.brokers, ","))...)
+	out, errs, code := ran(d.t, stdin, append(args, "-b", strings.Join(d.brokers, ","))...)
 	if code != 0 && args[0] != "cluster" { // that is asked until it is well
 		d.t.Logf("%v: exit code %d: %s%s", args, code, out, errs)
 	}
 	return out, code
 }
 
-// ran runs this binary to its end, within the limit.
-func ran(t *testing.T, limit time.Duration, stdin string, args ...string) (out, errs string, code int) {
+// ran runs this binary to its end.
+func ran(t *testing.T, stdin string, args ...string) (out, errs string, code int) {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), limit)
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()
 	self, err := os.Executable()
 	if err != nil {
@@ -262,14 +262,14 @@ func (d *devCluster) health() health {
 func (d *devCluster) await(what string, holds func(health) bool) {
 	d.t.Helper()
 	began := time.Now()
-	for until := began.Add(30 * time.Second); ; {
+	for until := began.Add(patience); ; {
 		h := d.health()
 		if holds(h) {
 			d.t.Logf("%s after %v", what, time.Since(began).Round(time.Millisecond))
 			return
 		}
 		if time.Now().After(until) {
-			d.t.Fatalf("after 30 s: not %s: %+v", what, h)
+			d.t.Fatalf("after %v: not %s: %+v", patience, what, h)
 		}
 		<-time.After(100 * time.Millisecond)
 	}
@@ -279,8 +279,9 @@ func (d *devCluster) await(what string, holds func(health) bool) {
 // says what is wrong while it is, and is good again when the node is back.
 func TestDevThroughAKill(t *testing.T) {
 	if testing.Short() {
-		t.Skip("three nodes and a session that runs out take seconds: not with -short")
+		t.Skip("NOT TESTED: three nodes and a session that runs out take seconds; leave -short out")
 	}
+	t.Parallel()
 	d := startDev(t, 3, "-1s", "broker.session.timeout.ms=1500", "broker.heartbeat.interval.ms=200")
 	d.await("healthy", func(h health) bool { return h.Healthy })
 	victim := d.info().Controller // the hardest to lose: it leads the quorum too
@@ -297,11 +298,16 @@ func TestDevThroughAKill(t *testing.T) {
 	d.await("unhealthy", func(h health) bool {
 		return !h.Healthy && slices.Equal(h.FencedBrokers, []int32{victim}) && len(h.UnderReplicated) == 3 && len(h.Offline)+len(h.UnderMinISR) == 0
 	})
+	// While it is away, for afterwards it may be elected again.
+	d.await("led by another controller", func(health) bool {
+		now := d.state().Controller
+		if now == victim {
+			t.Errorf("the controller was %d, was killed, and is %d", victim, now)
+		}
+		return now >= 1
+	})
 	d.start(int(victim))
 	d.await("healthy again", func(h health) bool { return h.Healthy })
-	if again := d.info().Controller; again == victim || again < 1 {
-		t.Errorf("the controller was %d, was killed, and is %d", victim, again)
-	}
 	out, _ := d.run("", "consume", "t", "-o", "start", "-e")
 	if got, want := slices.Sorted(strings.Lines(out)), slices.Sorted(strings.Lines(numbered(0, 1000))); !slices.Equal(got, want) {
 		t.Errorf("%d records came back, want %d, each once", len(got), len(want))
@@ -317,15 +323,19 @@ func numbered(from, to int) string {
 	return s.String()
 }
 
-// info asks for the cluster and checks what does not change.
+// info asks for the cluster, whose brokers are all active, and checks what does not change.
+// On a machine that stood still a broker may be fenced, or nobody lead, for a moment.
 func (d *devCluster) info() (s clusterState) {
 	d.t.Helper()
-	out, _ := d.run("", "cluster", "info", "--format", "json")
-	if err := json.Unmarshal([]byte(out), &s); err != nil || len(s.Brokers) != len(d.brokers) || s.Controller < 1 || len(s.ClusterID) != 22 {
-		d.t.Fatalf("%v: %s", err, out)
+	d.await("whole", func(health) bool {
+		s = d.state()
+		return s.Controller >= 1 && !slices.ContainsFunc(s.Brokers, func(b clusterBroker) bool { return b.Fenced })
+	})
+	if len(s.Brokers) != len(d.brokers) || len(s.ClusterID) != 22 {
+		d.t.Fatalf("the cluster is %+v", s)
 	}
 	for i, b := range s.Brokers {
-		if b.ID != int32(i+1) || b.Address != d.brokers[i] || b.Fenced {
+		if b.ID != int32(i+1) || b.Address != d.brokers[i] {
 			d.t.Errorf("broker %+v", b)
 		}
 	}
@@ -334,7 +344,8 @@ func (d *devCluster) info() (s clusterState) {
 
 // A node that dies is started again, with what it had.
 func TestDevStartsANodeAgain(t *testing.T) {
-	d := startDev(t, 1, "100ms")
+	t.Parallel()
+	d := startDev(t, 1, "100ms", longSession)
 	if _, code := d.run(numbered(0, 10), "produce", "t"); code != 0 {
 		t.Fatal("nothing was written")
 	}

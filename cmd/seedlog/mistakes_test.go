@@ -8,14 +8,13 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
-	"time"
 )
 
 // mistake runs the program, which must end by itself with the code and one line on stderr
 // that has all of want in it.
 func mistake(t *testing.T, code int, args []string, want ...string) {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()
 	self, err := os.Executable()
 	if err != nil {

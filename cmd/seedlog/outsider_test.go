@@ -1,13 +1,16 @@
 package main
 
 import (
+	"context"
 	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
 	"syscall"
 	"testing"
-	"time"
+
+	"github.com/twmb/franz-go/pkg/kgo"
+	"github.com/twmb/franz-go/pkg/kmsg"
 )
 
 // outsider writes the settings of a broker that would join the cluster, and formats its
@@ -24,18 +27,23 @@ func (d *devCluster) outsider(id int, cluster string, settings ...string) (file,
 		"process.roles=broker", fmt.Sprintf("node.id=%d", id), "log.dirs=" + data,
 		fmt.Sprintf("listeners=PLAINTEXT://127.0.0.1:%d", portRow(d.t, 1)), "controller.listener.names=CONTROLLER",
 		"controller.quorum.bootstrap.servers=" + strings.Join(controllers, ","),
-		"broker.session.timeout.ms=1500", "broker.heartbeat.interval.ms=200", "initial.broker.registration.timeout.ms=500", "controller.quorum.fetch.timeout.ms=700",
+		"broker.heartbeat.interval.ms=200", "initial.broker.registration.timeout.ms=500", "controller.quorum.fetch.timeout.ms=700",
 	}, settings...)
 	file = write(d.t, filepath.Join(dir, "server.properties"), strings.Join(lines, "\n")+"\n")
-	if _, errs, code := ran(d.t, 20*time.Second, "", "storage", "format", "--config", file, "--cluster-id", cluster, "--no-initial-controllers"); code != 0 {
+	if _, errs, code := ran(d.t, "", "storage", "format", "--config", file, "--cluster-id", cluster, "--no-initial-controllers"); code != 0 {
 		d.t.Fatalf("formatting: %s", errs)
 	}
 	return file, data
 }
 
+// longSession has no broker fenced because the machine stood still: what a test is about may
+// depend on who is there.
+var longSession = fmt.Sprint("broker.session.timeout.ms=", patience.Milliseconds())
+
 // Who does not belong to a cluster ends with 1 and one line that says why, and harms nobody.
 func TestAnOutsiderIsOneLine(t *testing.T) {
-	d := startDev(t, 3, "-1s", "broker.session.timeout.ms=1500", "broker.heartbeat.interval.ms=200")
+	t.Parallel()
+	d := startDev(t, 3, "-1s", longSession)
 	cluster := d.info().ClusterID
 
 	const foreign = "BBBBBBBBQBCBBBBBBBBBBB"
@@ -62,23 +70,37 @@ func TestAnOutsiderIsOneLine(t *testing.T) {
 	d.await("healthy", func(h health) bool { return h.Healthy })
 }
 
-// A broker that was taken for dead, and whose successor runs with a copy of its directory,
+// unregister takes a broker out of the cluster, as an operator does.
+func (d *devCluster) unregister(id int32) {
+	d.t.Helper()
+	cl, err := kgo.NewClient(kgo.SeedBrokers(d.brokers...))
+	if err != nil {
+		d.t.Fatal(err)
+	}
+	defer cl.Close()
+	ctx, cancel := context.WithTimeout(d.t.Context(), patience)
+	defer cancel()
+	req := kmsg.NewPtrUnregisterBrokerRequest()
+	req.BrokerID = id
+	// Not through any broker: the client might choose the one that hangs.
+	resp, err := cl.SeedBrokers()[0].Request(ctx, req)
+	if err != nil || resp.(*kmsg.UnregisterBrokerResponse).ErrorCode != 0 {
+		d.t.Fatalf("unregistering %d: %+v, %v", id, resp, err)
+	}
+}
+
+// A broker that hung and was given up, and whose successor runs with a copy of its directory,
 // ends when it wakes up: its incarnation is stale.
 func TestAStaleIncarnationIsOneLine(t *testing.T) {
-	d := startDev(t, 1, "-1s", "broker.session.timeout.ms=1000", "broker.heartbeat.interval.ms=100")
+	t.Parallel()
+	d := startDev(t, 1, "-1s", longSession)
 	file, data := d.outsider(7, d.info().ClusterID)
 	first := startNode(t, file)
 	d.await("joined by a broker", func(health) bool { return d.active(7) })
 	if err := first.cmd.Process.Signal(syscall.SIGSTOP); err != nil {
 		t.Fatal(err)
 	}
-	// Asking the cluster might ask the broker that is frozen.
-	for until := time.Now().Add(20 * time.Second); !strings.Contains(d.log(1), "broker-fenced broker=7"); {
-		if time.Now().After(until) {
-			t.Fatal("the frozen broker is not fenced after 20 s")
-		}
-		<-time.After(20 * time.Millisecond)
-	}
+	d.unregister(7)
 	copied := t.TempDir()
 	if err := os.CopyFS(copied, os.DirFS(data)); err != nil {
 		t.Fatal(err)
@@ -93,9 +115,7 @@ func TestAStaleIncarnationIsOneLine(t *testing.T) {
 	if code != 1 || !strings.Contains(line, "broker 7") || !strings.Contains(line, "another process is registered as this broker") {
 		t.Errorf("exit code %d, and it said %q", code, line)
 	}
-	if !d.active(7) {
-		t.Error("its successor is gone")
-	}
+	d.await("left to its successor", func(health) bool { return d.active(7) })
 	_ = second.cmd.Process.Signal(syscall.SIGTERM)
 	if code, line := second.ended(); code != 0 {
 		t.Errorf("the successor ended with %d: %s", code, line)

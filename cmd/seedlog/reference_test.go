@@ -46,7 +46,7 @@ type reference struct {
 
 func newReference(t *testing.T) *reference {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	t.Cleanup(cancel)
 	r := &reference{t: t, ctx: ctx, dir: filepath.Join(t.TempDir(), "data")}
 	r.start(nil)
@@ -336,15 +336,10 @@ type sent struct{ offset, bytes int64 }
 // traced process a little.
 func sendfileCalls(t *testing.T, path string) (calls []sent) {
 	t.Helper()
-	var text []byte
-	for deadline := time.Now().Add(10 * time.Second); ; {
-		var err error
-		if text, err = os.ReadFile(path); err != nil {
-			t.Fatal(err)
-		}
-		if tracerGone(path) || time.Now().After(deadline) {
-			break
-		}
+	eventually(t, "the tracer has ended", func() bool { return tracerGone(path) })
+	text, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
 	}
 	for s := bufio.NewScanner(bytes.NewReader(text)); s.Scan(); {
 		m := sendfileCall.FindStringSubmatch(s.Text())
