@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/rand"
 	"errors"
+	"flag"
 	"fmt"
 	mathrand "math/rand/v2"
 	"os"
@@ -33,6 +34,8 @@ const patience = 2 * time.Minute
 
 // A goroutine that is about to end needs a processor for it, and others may have them.
 func TestMain(m *testing.M) {
+	// What runs side by side are clusters that mostly wait.
+	_ = flag.Set("test.parallel", "4")
 	code := m.Run()
 	if code == 0 {
 		err := goleak.Find()

@@ -159,15 +159,15 @@ func (r *clusterBench) kill() {
 	}
 }
 
-// until polls a condition for up to a minute.
+// until polls a condition for up to two minutes.
 func (r *clusterBench) until(what string, cond func() (bool, error)) error {
-	for end := time.Now().Add(time.Minute); ; {
+	for end := time.Now().Add(2 * time.Minute); ; {
 		ok, err := cond()
 		if ok || err != nil {
 			return err
 		}
 		if time.Now().After(end) {
-			return fmt.Errorf("%s: not within a minute", what)
+			return fmt.Errorf("%s: not within two minutes", what)
 		}
 		select {
 		case <-r.ctx.Done():

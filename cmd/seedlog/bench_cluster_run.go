@@ -178,8 +178,18 @@ func (r *clusterBench) follower() error {
 	return nil
 }
 
-// bystander is a node that does not lead the quorum.
+// bystander is a node that does not lead the quorum, as soon as somebody leads it.
 func (r *clusterBench) bystander() (id int32, err error) {
+	err = r.until("somebody leads the quorum", func() (bool, error) {
+		leader, err := r.quorumLeader()
+		id = leader%3 + 1
+		return leader >= 1, err
+	})
+	return id, err
+}
+
+// quorumLeader is who leads the quorum, less than 1 if nobody does.
+func (r *clusterBench) quorumLeader() (id int32, err error) {
 	c, err := r.nodes[0].dial(r.ctx)
 	if err != nil {
 		return 0, err
@@ -195,10 +205,10 @@ func (r *clusterBench) bystander() (id int32, err error) {
 		return 0, err
 	}
 	topics := resp.(*kmsg.DescribeQuorumResponse).Topics
-	if len(topics) != 1 || len(topics[0].Partitions) != 1 || topics[0].Partitions[0].LeaderID < 1 {
-		return 0, errors.New("nobody leads the quorum")
+	if len(topics) != 1 || len(topics[0].Partitions) != 1 {
+		return 0, nil
 	}
-	return topics[0].Partitions[0].LeaderID%3 + 1, nil
+	return topics[0].Partitions[0].LeaderID, nil
 }
 
 // followerLoad is producers that go on until they are ended.

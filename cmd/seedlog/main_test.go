@@ -1,6 +1,7 @@
 package main
 
 import (
+	"flag"
 	"os"
 	"testing"
 )
@@ -14,5 +15,7 @@ func TestMain(m *testing.M) {
 		return
 	}
 	os.Setenv(runAsProgram, "1") // for the children
+	// What runs side by side are processes that mostly wait: for a session, or for each other.
+	_ = flag.Set("test.parallel", "4")
 	os.Exit(m.Run())
 }
