@@ -13,6 +13,7 @@ import (
 	"seedlog/node/config"
 	"seedlog/node/meta"
 	"seedlog/node/quorum"
+	"seedlog/node/raft"
 	"seedlog/scenarios/client"
 	"seedlog/sim/sched"
 	"seedlog/sim/simdisk"
@@ -42,6 +43,8 @@ type clusterRun struct {
 	// strict: no fault exceeds the fault budget, so that nothing that is committed may be lost.
 	strict bool
 	text   string
+	// onLeader, if it is set, hears who leads the quorum, right as it begins.
+	onLeader func(s *server, n raft.Note)
 }
 
 // voting is what becomes of dynamic voters in a run. That of a quorum that changes at will and

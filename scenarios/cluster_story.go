@@ -6,6 +6,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kerr"
 
 	"seedlog/checker/cluster"
+	"seedlog/checker/history"
 	"seedlog/clock/task"
 	"seedlog/scenarios/client"
 )
@@ -168,7 +169,7 @@ func (s *tale) produce(id int32, topic *client.Topic, acks int16, n int, want *k
 				return a.Code
 			})
 			if err == nil && a.Code == 0 && acks == -1 {
-				s.cluster.ghost.replicas.Told(topic.Name+"-0", a.Base+1)
+				s.cluster.ghost.promised(topic.Name+"-0", a.Base+1)
 			}
 			if !s.ok(err, "produce") || !s.code(a.Code, want, "produce") {
 				return
@@ -182,11 +183,14 @@ func (s *tale) highWatermark(id int32, topic *client.Topic, from int64) (hw int6
 	s.at(id, "fetch", func(t *task.T, p *client.Plain) {
 		var got client.Fetched
 		var err error
+		var asked history.Stamp
 		settled(t, func() int16 {
+			asked = s.Rec.Stamp()
 			got, err = p.Fetch(t, topic, 0, 11, from, -1)
 			return got.Code
 		})
 		if s.ok(err, "fetch") && s.code(got.Code, nil, "fetch") {
+			s.cluster.ghost.heardOf(voice{id, s.node(id).Boots, topic.Name + "-0", topic.ID}, got.HighWatermark, asked, s.Rec.Stamp())
 			hw = got.HighWatermark
 			for _, b := range got.Batches {
 				records += int(b.Count)

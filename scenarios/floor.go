@@ -54,9 +54,11 @@ func (g *ghost) below(p *cluster.Partition, f floor, told int64) {
 // promises must be there at once, and not when a follower has caught up (I7, I3).
 const often = 8
 
-// rose counts rises of high watermarks, and compares now and then.
-func (g *ghost) rose() {
-	if g.rises++; g.rises%often == 0 {
-		g.check()
+// rose counts rises of high watermarks, and compares now and then; it reports when it did.
+func (g *ghost) rose() bool {
+	if g.rises++; g.rises%often != 0 {
+		return false
 	}
+	g.check()
+	return true
 }

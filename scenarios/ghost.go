@@ -29,6 +29,8 @@ type ghost struct {
 	// names are the directories of partitions by server, as they were seen last.
 	cuts   map[int]cut      // by log
 	floors map[string]floor // by partition
+	heard  map[voice][]said
+	copies map[voice]copied
 	rises  int
 }
 
@@ -60,13 +62,13 @@ type file struct {
 }
 
 func newGhost(r *Run, voters []cluster.Voter) *ghost {
-	g := &ghost{r: r, cuts: make(map[int]cut), floors: make(map[string]floor)}
+	g := &ghost{r: r, cuts: make(map[int]cut), floors: make(map[string]floor), heard: make(map[voice][]said), copies: make(map[voice]copied)}
 	g.quorum = cluster.NewQuorum(len(r.servers), voters, &g.verdict)
 	g.replicas = cluster.NewReplicas(g.quorum.State, &g.verdict)
 	for range r.servers {
 		g.logs = append(g.logs, make(map[string]*watched))
 	}
-	r.Rec.OnTold = g.told
+	r.Rec.OnTold, r.Rec.OnPoll = g.told, g.polled
 	return g
 }
 
@@ -83,7 +85,9 @@ func (g *ghost) told(log int, below int64, asked history.Stamp, epoch int32) {
 	}
 	g.above(name, below)
 	g.replicas.Told(name, below)
-	g.rose()
+	if g.rose() {
+		g.synced(name, below)
+	}
 }
 
 // look reads what is new on all disks.
@@ -424,6 +428,7 @@ func (g *ghost) losses() {
 		if strings.HasPrefix(loss.Name, offsetsTopic+"-") {
 			g.r.Rec.PowerLoss() // the coordinators may have forgotten
 		}
+		g.forgets(loss.Name)
 		at := history.Stamp(loss.At)
 		if i := g.r.Rec.Index(loss.Name); i >= 0 {
 			g.cuts[i] = cut{at, loss.Epoch}

@@ -73,5 +73,9 @@ var named = []Scenario{
 	{"zombie-controller", "KAFKA-14154: what a replaced controller decides lets nobody out of an ISR", zombieController},
 	{"behind-the-epoch", "KAFKA-7128: a high watermark that lags behind its epoch lets nobody into the ISR", behindTheEpoch},
 	{"shrinking-reassignment", "invariant I33: copies go only when all that stay are in sync", shrinkingReassignment},
+	{"voter-changes", "KIP-853, invariant I35: voters change one at a time, and after a commit in the leader's own epoch", voterChanges},
+	{"synced-followers", "SPEC R4: with flush.messages=1 a follower has what it has synced", syncedFollowers},
+	{"lagging-leader", "KIP-392, invariant I6: a follower tells nobody less than before, though its leader knows less", laggingLeader},
+	{"older-leader", "invariant I1: what an older leader answers to who follows another is not copied", olderLeader},
 	{"coordinator-durability", "KAFKA-10284: what the coordinator answered survives a power loss where topics are synced", coordinatorDurability},
 }

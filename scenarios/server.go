@@ -158,6 +158,22 @@ func (s *server) saw(e event.Event) {
 		if e, ok := e.(quorum.Noted); ok && s.r.cluster != nil {
 			s.r.cluster.ghost.granted(s, e.Note)
 		}
+	case "quorum-voter-added", "quorum-voter-removed", "quorum-voter-updated":
+		if e, ok := e.(quorum.Noted); ok && s.r.cluster != nil {
+			s.r.cluster.ghost.voters(s, e.Note)
+		}
+	case "quorum-leader":
+		if e, ok := e.(quorum.Noted); ok && s.r.cluster != nil && s.r.cluster.onLeader != nil {
+			s.r.cluster.onLeader(s, e.Note)
+		}
+	case "follower-began":
+		if e, ok := e.(replica.FollowerBegan); ok && s.r.cluster != nil {
+			s.r.cluster.ghost.follows(s, e)
+		}
+	case "log-diverged":
+		if e, ok := e.(replica.LogDiverged); ok && s.r.cluster != nil {
+			s.r.cluster.ghost.diverged(s, e)
+		}
 	case "dir-offline", "partition-failed":
 		s.offline = true
 	case "log-corrupt":

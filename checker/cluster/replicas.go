@@ -350,3 +350,20 @@ func (r *Replicas) Differ(m *Partition) string {
 	}
 	return ""
 }
+
+// Synced is I4 for a topic that acknowledges only what is synced: everything below an offset
+// was told to be committed, so every member of the ISR has it durably, but for who crashed and
+// was not taken back yet. Nothing is said while a change of the partition, or what a new leader
+// lost, is still to be judged.
+func (r *Replicas) Synced(m *Partition, below int64, pending func(topic ID, index int32) bool, durable func(node int32) bool) {
+	p := r.parts[m.Name()]
+	if p == nil || p.id != m.ID || pending(m.ID, m.Index) || m.stranger > p.leads || len(p.unjudged) > 0 || below > p.told {
+		return
+	}
+	for _, id := range m.ISR {
+		if !slices.ContainsFunc(p.lossy, func(c crash) bool { return c.node == id }) && !durable(id) {
+			r.v.Failf("I4", m.Name(), "everything below %d was acknowledged as synced, and a power loss of node %d, of the ISR %v, would take it", below, id, m.ISR)
+			return
+		}
+	}
+}

@@ -86,6 +86,8 @@ type Poll struct {
 	LeaderEpoch int32
 	// Follower: the answer is a follower's, whose high watermark may lag behind.
 	Follower bool
+	// Node is the address of the broker that answered.
+	Node string
 }
 
 // Cut is a power loss that ended a partition's log at an offset: what lay at or above and

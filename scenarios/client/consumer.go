@@ -325,7 +325,7 @@ func (c *Consumer) answer(t *task.T, src *source, p *position, r *kmsg.FetchResp
 	}
 	c.Rec.Poll(history.Poll{
 		Client: c.ID, Partition: p.log, Invoke: c.invoked, Return: c.Rec.Stamp(), From: p.inFrom, HighWatermark: r.HighWatermark,
-		LogStart: start, Records: seen, Seek: p.seek, Synced: p.topic.Synced, LeaderEpoch: c.epochOf(p), Follower: p.nearer != "",
+		LogStart: start, Records: seen, Seek: p.seek, Synced: p.topic.Synced, LeaderEpoch: c.epochOf(p), Follower: p.nearer != "", Node: src.addr,
 	})
 	p.seek = false
 	if n := len(seen); n > 0 {

@@ -43,6 +43,8 @@ type Recorder struct {
 	// OnTold, if it is set, hears what a client was told is committed: everything below an offset
 	// of a log. asked is when the client asked, epoch the leader epoch of the answer, or -1.
 	OnTold func(partition int, below int64, asked history.Stamp, epoch int32)
+	// OnPoll, if it is set, hears every answered poll, before OnTold does.
+	OnPoll func(p history.Poll)
 }
 
 // NewRecorder returns an empty recorder.
@@ -84,6 +86,13 @@ func (r *Recorder) Send(s history.Send) int {
 
 // Settle notes the outcome of a send.
 func (r *Recorder) Settle(i int, o history.Outcome, offset int64, synced bool) {
+	s := r.settle(i, o, offset, synced)
+	if o == history.OK && offset >= 0 && !s.Alone && r.OnTold != nil {
+		r.OnTold(s.Partition, offset+1, s.Invoke, -1)
+	}
+}
+
+func (r *Recorder) settle(i int, o history.Outcome, offset int64, synced bool) history.Send {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.stamp++
@@ -91,9 +100,7 @@ func (r *Recorder) Settle(i int, o history.Outcome, offset int64, synced bool) {
 	s.Outcome, s.Offset, s.Return, s.Synced = o, offset, r.stamp, synced
 	// A single copy has committed what it acknowledged, whatever was asked for.
 	s.Alone = s.Acks != -1 && r.h.Replicated[s.Partition]
-	if o == history.OK && offset >= 0 && !s.Alone && r.OnTold != nil {
-		r.OnTold(s.Partition, offset+1, s.Invoke, -1)
-	}
+	return *s
 }
 
 // Disowned notes that a send was called out of order though all before it was acknowledged.
@@ -108,9 +115,12 @@ func (r *Recorder) Disowned(i int, restarted, bereft bool) {
 // Poll adds an answered poll.
 func (r *Recorder) Poll(p history.Poll) {
 	r.mu.Lock()
-	defer r.mu.Unlock()
 	r.h.Polls = append(r.h.Polls, p)
 	r.ops++
+	r.mu.Unlock()
+	if r.OnPoll != nil {
+		r.OnPoll(p)
+	}
 	if r.OnTold != nil {
 		r.OnTold(p.Partition, p.HighWatermark, p.Invoke, p.LeaderEpoch)
 	}
@@ -281,6 +291,9 @@ func (r *Recorder) Replicate(log int, on bool) {
 
 // Name is how the directory of a log is called.
 func (r *Recorder) Name(i int) string { return PartitionName(r.h.Partitions[i]) }
+
+// TopicID is the id of the topic that a log is of.
+func (r *Recorder) TopicID(i int) [16]byte { return r.h.Partitions[i].ID }
 
 // Index is the number of a log by the name of its directory, or -1.
 func (r *Recorder) Index(name string) int {

@@ -1,0 +1,68 @@
+package cluster
+
+import (
+	"fmt"
+
+	"seedlog/checker/logfile"
+)
+
+// Changed is I35 for a change of the voters that a leader has just appended to its own log, in
+// the batch with the offset: voters change one at a time, and only when the leader knows which
+// are in force. So a majority of the voters in force before must have, durably, the first batch
+// of the leader's epoch and the batch that names them. What is committed in its own epoch stays
+// so, whatever else the voters do: no look comes too late for that. Voters whose disks are gone
+// count as having it; nobody can say any more.
+func (q *Quorum) Changed(leader int32, offset int64) {
+	l := &q.logs[leader-1]
+	at := find(l.batches, offset)
+	if at == 0 || at < len(l.batches) && l.batches[at].Base > offset {
+		return // a snapshot took its place
+	}
+	epoch := l.batches[min(at, len(l.batches)-1)].Epoch
+	before, named, first := q.voters, -1, -1
+	for i := range l.batches[:at] {
+		b := &l.batches[i]
+		if b.Epoch == epoch && first < 0 {
+			first = i
+		}
+		if !b.IsControl() || b.Last < q.from {
+			continue
+		}
+		if records, err := b.Records(); err == nil {
+			if v := votersIn(records); v != nil {
+				before, named = v, i
+			}
+		}
+	}
+	where := fmt.Sprintf("metadata log of node %d", leader)
+	for _, need := range []struct {
+		i    int
+		what string
+	}{{first, "the first batch of its epoch"}, {named, "the voters before"}} {
+		if need.i < 0 {
+			continue
+		}
+		b := &l.batches[need.i]
+		if n := q.have(before, b); n < len(before)/2+1 {
+			q.v.Failf("I35", where, "the voters change at offset %d in epoch %d, and %s at offset %d is durable on %d of %v", offset, epoch, need.what, b.Base, n, before)
+			return
+		}
+	}
+}
+
+// have counts the voters that have a batch durably.
+func (q *Quorum) have(voters []Voter, b *logfile.Batch) (n int) {
+	for _, v := range voters {
+		if !q.Live(v) {
+			n++
+			continue
+		}
+		l := &q.logs[v.ID-1]
+		i := find(l.batches, b.Base)
+		there := i < len(l.batches) && l.batches[i].Base == b.Base && l.batches[i].Epoch == b.Epoch && l.durable > b.Last
+		if there || l.start > b.Base {
+			n++
+		}
+	}
+	return n
+}

@@ -1,0 +1,94 @@
+package cluster
+
+import (
+	"testing"
+
+	"seedlog/checker"
+)
+
+func TestVotersChangeOneAtATimeAndAfterACommit(t *testing.T) {
+	dirs := []ID{{1}, {2}, {3}, {4}}
+	all := []Voter{{1, dirs[0]}, {2, dirs[1]}, {3, dirs[2]}}
+	began, two, one := leads(0, 1, 1), votersRec(1, 1, all[0], all[1]), votersRec(2, 1, all[0])
+	for _, c := range []struct {
+		name string
+		then func(q *Quorum)
+		want string
+	}{
+		{"after a commit", func(q *Quorum) { q.See(2, 0, logs{began}, 0, 1); q.Changed(1, 1) }, ""},
+		{"what was committed is not durable", func(q *Quorum) { q.See(2, 0, logs{began}, 0, 0); q.Changed(1, 1) }, "I35"},
+		{"nobody else has anything", func(q *Quorum) { q.Changed(1, 1) }, "I35"},
+		{"the other has another epoch", func(q *Quorum) { q.See(2, 0, logs{leads(0, 2, 2)}, 0, 1); q.Changed(1, 1) }, "I35"},
+		{"the other's disk is gone", func(q *Quorum) { q.Forget(2); q.Changed(1, 1) }, ""},
+		{"the other has a snapshot", func(q *Quorum) { q.See(2, 1, logs{}, 0, 1); q.Changed(1, 1) }, ""},
+		{"two at once", func(q *Quorum) {
+			q.See(2, 0, logs{began}, 0, 1)
+			q.See(1, 0, logs{began, two, one}, 2, 3)
+			q.Changed(1, 2)
+		}, "I35"},
+		{"one after the other", func(q *Quorum) {
+			q.See(2, 0, logs{began, two}, 0, 2)
+			q.See(1, 0, logs{began, two, one}, 2, 3)
+			q.Changed(1, 2)
+		}, ""},
+		{"the one before is on those that it leaves out", func(q *Quorum) {
+			q.See(3, 0, logs{began, two}, 0, 2)
+			q.See(2, 0, logs{began}, 0, 1)
+			q.See(1, 0, logs{began, two, one}, 2, 3)
+			q.Changed(1, 2)
+		}, "I35"},
+		{"nothing is known of its log", func(q *Quorum) { q.See(1, 9, logs{}, 0, 9); q.Changed(1, 1) }, ""},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			var v checker.Verdict
+			q := NewQuorum(3, all, &v)
+			for i, d := range dirs[:3] {
+				q.Directory(int32(i+1), d)
+			}
+			q.See(1, 0, logs{began, two}, 0, 2)
+			c.then(q)
+			found(t, &v, c.want)
+		})
+	}
+}
+
+func TestWhatIsAcknowledgedAsSyncedIsDurable(t *testing.T) {
+	only := func(ids ...int32) func(int32) bool {
+		return func(node int32) bool {
+			for _, id := range ids {
+				if id == node {
+					return true
+				}
+			}
+			return false
+		}
+	}
+	for _, c := range []struct {
+		name    string
+		durable func(int32) bool
+		then    func(r *Replicas)
+		want    string
+	}{
+		{"on all", only(1, 2, 3), nil, ""},
+		{"not on a follower", only(1, 3), nil, "I4"},
+		{"not on who is no member", only(1, 3), func(r *Replicas) {
+			r.State.apply([][]byte{changeRec(topicID(9), []int32{1, 3}, nil, nil, nil, nil, -2)}, 50)
+		}, ""},
+		{"not on who crashed", only(1, 3), func(r *Replicas) { r.Crashed(2, func(string) bool { return false }) }, ""},
+		{"a new leader's loss is to be judged", only(1, 3), func(r *Replicas) { r.Began(3, "t-0", 9, 10, 0) }, ""},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			var v checker.Verdict
+			r := replicated3(&v, 1)
+			if c.then != nil {
+				c.then(r)
+			}
+			r.Synced(r.State.Named("t-0"), 10, none, c.durable)
+			found(t, &v, c.want)
+		})
+	}
+	var v checker.Verdict
+	r := replicated3(&v, 1)
+	r.Synced(r.State.Named("t-0"), 10, func(ID, int32) bool { return true }, only())
+	found(t, &v, "")
+}

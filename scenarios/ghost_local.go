@@ -1,0 +1,161 @@
+package scenarios
+
+import (
+	"fmt"
+
+	"seedlog/checker/history"
+	"seedlog/checker/logfile"
+	"seedlog/node/raft"
+	"seedlog/node/replica"
+	"seedlog/sim/simdisk"
+)
+
+// voters is I35 for a change of the voters that a leader has just appended.
+func (g *ghost) voters(s *server, n raft.Note) {
+	for _, o := range g.r.servers {
+		if o.forgetful() {
+			return
+		}
+	}
+	g.look()
+	g.quorum.Changed(s.id, n.Offset)
+	g.hand()
+}
+
+// forgetful says that the disk does not keep what it was told to sync, or spoils it.
+func (s *server) forgetful() bool {
+	return s.Disk.Count(simdisk.SyncForgets).Fired > 0 || len(s.Disk.Damages()) > 0
+}
+
+// promised takes the end of a record that a story was told is committed.
+func (g *ghost) promised(name string, below int64) {
+	g.replicas.Told(name, below)
+	g.look()
+	g.synced(name, below)
+	g.hand()
+}
+
+// synced is I4 for topics that acknowledge only what is synced: what was told to be committed
+// is durable on every member of the ISR.
+func (g *ghost) synced(name string, below int64) {
+	p := g.quorum.State.Named(name)
+	if p == nil {
+		return
+	}
+	if v, ok := g.quorum.State.Config(p.Topic, "flush.messages"); ok && v != "1" || !ok && !g.r.Rec.OffsetsSynced {
+		return
+	}
+	g.replicas.Synced(p, below, g.quorum.Unsettled(), func(node int32) bool {
+		s := g.r.servers[node-1]
+		return s.offline || s.gone || s.forgetful() || g.durable(s, name, below)
+	})
+}
+
+// durable reports whether a power loss would leave a replica the batch right below an offset.
+func (g *ghost) durable(s *server, name string, below int64) bool {
+	for path, w := range g.logs[s.id-1] { //order: one of them has the name
+		if base(path) != name {
+			continue
+		}
+		for i := len(w.files) - 1; i >= 0; i-- {
+			if w.files[i].base >= below {
+				continue
+			}
+			file := fmt.Sprintf("%s/%020d.log", path, w.files[i].base)
+			b, _ := s.Disk.ReadFile(file)
+			batches, _, _ := logfile.Scan(b[:min(int64(len(b)), s.Disk.DurableEnd(file))])
+			return len(batches) > 0 && batches[len(batches)-1].Last >= below-1
+		}
+		return true // it begins above
+	}
+	return true // it is gone
+}
+
+// voice is one process about one log. The topic's id is left out where an event does not tell it.
+type voice struct {
+	node  int32
+	boots int
+	name  string
+	id    [16]byte
+}
+
+// said is the largest high watermark that a process has told of a log, and when it had.
+type said struct {
+	at            history.Stamp
+	highWatermark int64
+}
+
+// polled is I6 for each replica by itself: the high watermark that a process tells consumers of
+// a log goes on, also over changes of its leader, until a loss of the log is lawful. A follower
+// whose own went back would let a consumer see less than before.
+func (g *ghost) polled(p history.Poll) {
+	for _, s := range g.r.servers {
+		if s.Addr() != p.Node {
+			continue
+		}
+		if c, ok := g.cuts[p.Partition]; ok && (p.Invoke < c.at || p.LeaderEpoch < c.epoch) {
+			return
+		}
+		g.heardOf(voice{s.id, s.Boots, g.r.Rec.Name(p.Partition), g.r.Rec.TopicID(p.Partition)}, p.HighWatermark, p.Invoke, p.Return)
+		return
+	}
+}
+
+// heardOf takes a high watermark that a process told, in an answer to a question.
+func (g *ghost) heardOf(v voice, highWatermark int64, asked, answered history.Stamp) {
+	list := g.heard[v]
+	for i := len(list) - 1; i >= 0; i-- {
+		if list[i].at >= asked {
+			continue
+		}
+		if highWatermark < list[i].highWatermark {
+			g.verdict.Failf("I6", v.name, "node %d says %d, and said %d before it was asked", v.node, highWatermark, list[i].highWatermark)
+			g.hand()
+		}
+		break
+	}
+	if n := len(list); n == 0 || list[n-1].highWatermark < highWatermark {
+		g.heard[v] = append(list, said{answered, highWatermark})
+	}
+}
+
+// forgets drops what processes said of a log that has lost something.
+func (g *ghost) forgets(name string) {
+	for v := range g.heard { //order: each by itself
+		if v.name == name {
+			delete(g.heard, v)
+		}
+	}
+}
+
+// copied is where a follower's log ended when it began to follow in an epoch.
+type copied struct {
+	epoch int32
+	end   int64
+}
+
+// follows notes where a follower begins. What ends below what its process said of it is a new
+// log of that name.
+func (g *ghost) follows(s *server, e replica.FollowerBegan) {
+	name := fmt.Sprintf("%s-%d", e.Topic, e.Partition)
+	g.copies[voice{node: s.id, boots: s.Boots, name: name}] = copied{e.LeaderEpoch, e.Offset}
+	for v, list := range g.heard { //order: each by itself
+		if v.node == s.id && v.name == name && e.Offset < list[len(list)-1].highWatermark {
+			delete(g.heard, v)
+		}
+	}
+}
+
+// diverged is I1 for what a follower copies: what it appended in an epoch is from the log of
+// that epoch's leader, which does not part from itself. What is cut is older than the epoch.
+func (g *ghost) diverged(s *server, e replica.LogDiverged) {
+	name := fmt.Sprintf("%s-%d", e.Topic, e.Partition)
+	v := voice{node: s.id, boots: s.Boots, name: name}
+	c, ok := g.copies[v]
+	if ok && c.epoch == e.LeaderEpoch && e.From > c.end {
+		g.verdict.Failf("I1", name, "node %d follows in epoch %d since its log ended at %d, and cuts %d to %d, which parts from its leader's: it copied from another",
+			s.id, e.LeaderEpoch, c.end, e.To, e.From)
+		g.hand()
+	}
+	g.copies[v] = copied{e.LeaderEpoch, e.To}
+}

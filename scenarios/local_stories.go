@@ -1,0 +1,164 @@
+package scenarios
+
+import (
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kmsg"
+
+	"seedlog/clock/task"
+	"seedlog/node/raft"
+	"seedlog/scenarios/client"
+)
+
+// voterChanges is invariant I35 for who votes: a leader changes the voters only when something
+// of its own epoch is committed, and one at a time.
+func voterChanges(r *Run) {
+	sh := six(1)
+	sh.dynamic = true
+	tellCluster(r, sh, func(s *tale) {
+		old := s.cluster.controller()
+		if !s.must(old != nil, "liveness", "nobody leads the quorum") {
+			return
+		}
+		s.wait(time.Second)
+		// Whoever leads next is cut off from the other voters as it begins.
+		var leader *server
+		s.cluster.onLeader = func(l *server, n raft.Note) {
+			if leader == nil && l != old {
+				leader = l
+				for id := int32(1); id <= 3; id++ {
+					if o := s.node(id); o != l {
+						s.World.Net.Partition(l.Name, o.Name)
+						s.World.Net.Partition(o.Name, l.Name)
+					}
+				}
+			}
+		}
+		s.kill(old.id)
+		s.until("another leads", 20*time.Second, func() bool { return leader != nil })
+		if s.failed {
+			return
+		}
+		s.removeVoter(leader, old.id, 100*time.Millisecond)
+		s.together()
+		s.until("somebody leads and is heard", 30*time.Second, func() bool { c := s.cluster.controller(); return c != nil && c.Up() })
+		s.start(old.id)
+		s.makes("one", "two", "three", "four", "five", "six", "seven", "eight")
+		s.wait(2 * time.Second)
+		// Two changes, of which the first cannot be committed.
+		if leader = s.cluster.controller(); s.failed || !s.must(leader != nil, "liveness", "nobody leads the quorum") {
+			return
+		}
+		first, second := int32(0), int32(0)
+		for id := int32(1); id <= 3; id++ {
+			if s.node(id) != leader {
+				first, second = second, id
+			}
+		}
+		s.World.Net.Partition(s.node(first).Name, leader.Name)
+		s.World.Net.Partition(leader.Name, s.node(first).Name)
+		s.World.Net.Partition(s.node(second).Name, leader.Name)
+		s.World.Net.Partition(leader.Name, s.node(second).Name)
+		s.removeVoter(leader, first, 200*time.Millisecond)
+		s.removeVoter(leader, second, 200*time.Millisecond)
+		s.together()
+		s.makes("nine", "ten", "eleven", "twelve", "thirteen", "fourteen", "fifteen", "sixteen")
+	})
+}
+
+// makes tries to make a topic by several names, one after the other, until one is made.
+func (s *tale) makes(names ...string) {
+	code := int16(-1)
+	for _, name := range names {
+		if code = s.create(4, name, 2000); code == 0 || s.failed {
+			return
+		}
+		s.wait(time.Second)
+	}
+	s.must(code == 0, "liveness", "no topic can be made: %s", client.CodeName(code))
+}
+
+// removeVoter asks a leader of the quorum to remove a voter, and waits for so long; what it
+// answers, and whether it does, depends on how long it leads.
+func (s *tale) removeVoter(leader *server, id int32, within time.Duration) {
+	e, group := s.Env(within)
+	done := false
+	group.Go("remove a voter", func(t *task.T) {
+		req := kmsg.NewPtrRemoveRaftVoterRequest()
+		req.VoterID, req.VoterDirectoryID = id, directoryID(id)
+		p := client.OpenAt(t, &e, leader.Name+":9093")
+		_, err := p.Call(t, req)
+		s.Rec.Note(0, "node %d asked to remove voter %d: %v", leader.id, id, err)
+		p.Close()
+		done = true
+	})
+	s.World.Run(func() bool { return done || s.over() }, 2*within)
+}
+
+// syncedFollowers is SPEC R4 with flush.messages=1: what a follower has not synced does not
+// count for anybody.
+func syncedFollowers(r *Run) {
+	tellCluster(r, six(1), func(s *tale) {
+		topic := s.replicated("synced", []int32{4, 5, 6}, [2]string{"flush.messages", "1"}, [2]string{"min.insync.replicas", "2"})
+		s.produce(4, topic, -1, 8, nil)
+		s.power(5, 6)
+		s.kill(4)
+		s.start(4, 5, 6)
+		s.equal(topic, 8)
+	})
+}
+
+// laggingLeader is invariant I6 for a follower that consumers read from: a new leader knows less
+// of what is committed than it does, and takes nothing of that back.
+func laggingLeader(r *Run) {
+	r.Set("replica.lag.time.max.ms", "60000")
+	r.Set("leader.replication.throttled.rate", "0")
+	r.Set("replica.selector.class", "org.apache.kafka.common.replica.RackAwareReplicaSelector")
+	sh := six(1)
+	sh.nodes = 7
+	tellCluster(r, sh, func(s *tale) {
+		topic := s.replicated("lagging", []int32{4, 5, 6, 7})
+		s.produce(4, topic, -1, 10, nil)
+		// Node 5 gets the last one and does not hear that it is committed.
+		s.World.Net.Partition(s.node(7).Name, s.node(4).Name)
+		s.wait(time.Second)
+		a := s.ask(4, topic)
+		s.until("node 5 has it", 10*time.Second, func() bool { e := s.ends(topic); return e[5] == 11 && e[6] == 11 })
+		s.wait(time.Second)
+		s.apart(5, 4, 7)
+		s.again(4, 7)
+		s.World.Run(func() bool { return a.done || s.over() }, 10*time.Second)
+		s.must(a.done && a.code == 0, "liveness", "the record is not committed")
+		s.reaches(6, topic, 11)
+		s.kill(4)
+		s.led(topic, 5)
+		for range 4 {
+			s.highWatermark(6, topic, 0)
+			s.wait(500 * time.Millisecond)
+		}
+		s.together()
+		s.start(4)
+		s.equal(topic, 11)
+		s.reaches(6, topic, 11)
+	})
+}
+
+// olderLeader is invariant I1 for what is under way: an answer that an older leader gives to
+// who follows another by then is not copied.
+func olderLeader(r *Run) {
+	r.Set("replica.fetch.wait.max.ms", "10000")
+	r.Set("replica.lag.time.max.ms", "60000")
+	tellCluster(r, six(1), func(s *tale) {
+		topic := s.replicated("older", []int32{4, 5, 6})
+		s.produce(4, topic, -1, 10, nil)
+		s.wait(time.Second)
+		s.apart(4, 1, 2, 3) // and it goes on to answer nodes 5 and 6
+		s.led(topic, 5)
+		s.wait(time.Second)
+		s.produce(4, topic, 1, 3, nil)
+		s.wait(time.Second)
+		s.produce(5, topic, -1, 2, nil)
+		s.together()
+		s.equal(topic, 12)
+	})
+}
