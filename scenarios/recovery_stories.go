@@ -60,6 +60,7 @@ func tornTail(r *Run) {
 // corruption: bytes below the recovery point are damaged while the node is down.
 func corruption(r *Run) {
 	r.Set("log.flush.offset.checkpoint.interval.ms", "100")
+	rng := r.Rand("damage")
 	tell(r, func(s *story) {
 		topic := s.topic("t", 1, [2]string{"flush.messages", "1"})
 		other := s.topic("other", 1)
@@ -69,7 +70,11 @@ func corruption(r *Run) {
 		s.down(false)
 		const log = "/data/t-0/00000000000000000000.log"
 		size, _ := s.Broker.Disk.Size(log)
-		s.must(s.Broker.Disk.FlipBits(log, size/2, 0x10), "scenario", "nothing to damage in %d bytes", size)
+		at := size/2 + rng.Int64N(size/4) // mostly in a record, of which only the CRC tells
+		if rng.IntN(2) == 0 {
+			at = size/20*(10+rng.Int64N(5)) + rng.Int64N(16) // offset, size and epoch, of which it does not
+		}
+		s.must(s.Broker.Disk.FlipBits(log, at, 0x10), "scenario", "nothing to damage in %d bytes", size)
 		if !s.boot() {
 			return
 		}

@@ -218,6 +218,14 @@ func lookUpByTime(r *Run) {
 					return
 				}
 			}
+			// The largest comes again, in other segments too: the first one counts.
+			for range 30 {
+				stamps = append(stamps, slices.Max(stamps))
+				a, err := p.Produce(t, topic, 0, 9, -1, client.Encode(nobody, []client.Record{{Timestamp: stamps[len(stamps)-1], Value: make([]byte, 50)}}))
+				if !s.ok(err, "produce") || !s.code(a.Code, nil, "produce") {
+					return
+				}
+			}
 			for range 80 {
 				ts := stamps[rng.IntN(len(stamps))] + rng.Int64N(3) - 1
 				want := int64(slices.IndexFunc(stamps, func(x int64) bool { return x >= ts }))

@@ -147,6 +147,16 @@ func TestFullDisk(t *testing.T) {
 // B73: damage below the recovery point is not a torn tail. Nothing is cut; the log is
 // offline with its name and the offsets; the others go on.
 func TestDamageBelowTheRecoveryPoint(t *testing.T) {
+	for _, c := range []struct {
+		name string
+		at   int64 // in the batch at offset 4
+		bits byte
+	}{{"a record", 80, 1}, {"the offset grows a little", 7, 2}, {"the offset leaps over the recovery point", 5, 1}, {"the size", 11, 1}} {
+		t.Run(c.name, func(t *testing.T) { damageBelowTheRecoveryPoint(t, c.at, c.bits) })
+	}
+}
+
+func damageBelowTheRecoveryPoint(t *testing.T, at int64, bits byte) {
 	m := newMachine(t, 3)
 	name := segmentName("/data/logs/a-7", 0, logSuffix)
 	m.boot(func(tk *task.T, env Env) {
@@ -163,7 +173,7 @@ func TestDamageBelowTheRecoveryPoint(t *testing.T) {
 	})
 	size, _ := m.d.Size(name)
 	one := size / 11
-	m.d.FlipBits(name, 4*one+80, 1)
+	m.d.FlipBits(name, 4*one+at, bits)
 	before, _ := m.d.ReadFile(name)
 	for range 2 {
 		m.boot(func(tk *task.T, env Env) {

@@ -128,7 +128,7 @@ func runModel(tb testTB, seed uint64, ops []int) {
 	m := &model{r: r, ts: 1_700_000_000_000, seq: map[int64]int32{}, open: map[int64]bool{}, cfg: Config{
 		SegmentBytes: int32(1200 + r.IntN(4000)), IndexIntervalBytes: int32(1 + r.IntN(600)),
 		SegmentIndexBytes: int32(64 + r.IntN(400)), FlushMessages: int64(r.IntN(3)),
-		ProducerExpirationMs: 1 << 50,
+		ProducerExpirationMs: 1 << 50, Compact: r.IntN(2) == 0,
 	}}
 	for first := true; ; first = false {
 		how, synced := "", int64(0)
@@ -325,7 +325,7 @@ func (m *model) follow(t *task.T, l *Log) {
 	var all []byte
 	at := m.end
 	for range 1 + m.r.IntN(4) {
-		if m.r.IntN(3) == 0 {
+		if m.cfg.Compact && m.r.IntN(3) == 0 {
 			at += int64(m.r.IntN(3))
 		}
 		if m.r.IntN(5) == 0 {

@@ -45,7 +45,12 @@ func (p *loading) check(t *task.T, i int) error {
 			return false, fmt.Errorf("%w at position %d: offsets [%d, %d], expected %d or above in segment %d",
 				errBadBatch, b.pos, b.BaseOffset, b.LastOffset(), p.end, s.base)
 		}
-		// The CRC covers neither the offset nor the epoch: a header that was torn there is sound.
+		// The CRC covers neither the offset nor the epoch: a header that was torn there is sound. An
+		// offset that grew would lift all behind it over the recovery point, to be cut as if nobody
+		// had synced it. Only compaction leaves gaps.
+		if b.BaseOffset > p.end && p.end < p.checkpoint && !p.l.cfg.Compact {
+			return false, fmt.Errorf("%w at position %d: offset %d, expected %d", errBadBatch, b.pos, b.BaseOffset, p.end)
+		}
 		if b.Magic >= record.MagicV2 && b.LeaderEpoch < epoch {
 			return false, fmt.Errorf("%w at position %d: offset %d has epoch %d, the one before it %d", errBadBatch, b.pos, b.BaseOffset, b.LeaderEpoch, epoch)
 		}
