@@ -23,6 +23,7 @@ type (
 		replicas, isr, removing, adding []int32
 		leader, leaderEpoch, epoch      int32
 		elr, known                      []int32
+		dirs                            []ID
 	}
 	partitionChange struct {
 		index                                int32
@@ -30,6 +31,7 @@ type (
 		isr, replicas, removing, adding, elr []int32 // nil: unchanged
 		known                                []int32
 		leader                               int32 // -2: unchanged
+		dirs                                 []ID  // nil: unchanged
 	}
 	registerBroker struct {
 		id               int32
@@ -37,12 +39,14 @@ type (
 		epoch            int64
 		rack             string
 		fenced, shutting bool
+		dirs             []ID
 	}
 	unregisterBroker struct{ id int32 }
 	brokerChange     struct {
 		id               int32
 		epoch            int64
 		fenced, shutting int8 // 1 yes, -1 no, 0 unchanged
+		dirs             []ID // none: unchanged
 	}
 	featureLevel struct {
 		name  string
@@ -116,6 +120,11 @@ func (r *reader) int32s() []int32 {
 	return out
 }
 
+func (r *reader) ids() (out []ID) {
+	r.skipArray(func() { out = append(out, r.uuid()) })
+	return out
+}
+
 func (r *reader) skipArray(one func()) {
 	for n := r.uvarint(); n > 1 && !r.bad; n-- {
 		one()
@@ -183,6 +192,8 @@ func (r *reader) body(key, version uint64) any {
 				rec.fenced = in.int8()
 			case 1:
 				rec.shutting = in.int8()
+			case 2:
+				rec.dirs = in.ids()
 			}
 		})
 		return rec
@@ -212,7 +223,11 @@ func (r *reader) registerBroker(version uint64) any {
 	if version >= 1 {
 		rec.shutting = r.bool()
 	}
-	r.tags(nil)
+	r.tags(func(tag uint64, in *reader) {
+		if tag == 0 {
+			rec.dirs = in.ids()
+		}
+	})
 	return rec
 }
 
@@ -220,7 +235,7 @@ func (r *reader) partition(version uint64) any {
 	rec := partitionRecord{index: r.int32(), topic: r.uuid(), replicas: r.int32s(), isr: r.int32s(), removing: r.int32s(), adding: r.int32s(),
 		leader: r.int32(), leaderEpoch: r.int32(), epoch: r.int32()}
 	if version >= 1 {
-		r.skipArray(func() { r.uuid() })
+		rec.dirs = r.ids()
 	}
 	r.tags(func(tag uint64, in *reader) {
 		switch tag {
@@ -251,6 +266,8 @@ func (r *reader) change() any {
 			rec.elr = in.int32s()
 		case 7:
 			rec.known = in.int32s()
+		case 8:
+			rec.dirs = in.ids()
 		}
 	})
 	return rec

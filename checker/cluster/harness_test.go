@@ -93,6 +93,24 @@ func fenceRec(id int32, epoch int64, fenced int8) []byte {
 	return rec(17, 2).i32(id).i64(epoch).uvarint(1).tag(0, new(writer).i8(fenced)).b
 }
 
+// homesRec says which directories the replicas are in, by the last byte of their ids.
+func homesRec(id ID, dirs ...byte) []byte {
+	in := new(writer).uvarint(uint64(len(dirs) + 1))
+	for _, d := range dirs {
+		in.id(topicID(d))
+	}
+	return rec(5, 2).i32(0).id(id).uvarint(1).tag(8, in).b
+}
+
+// dirsRec says which directories a broker has.
+func dirsRec(id int32, epoch int64, dirs ...byte) []byte {
+	in := new(writer).uvarint(uint64(len(dirs) + 1))
+	for _, d := range dirs {
+		in.id(topicID(d))
+	}
+	return rec(17, 2).i32(id).i64(epoch).uvarint(1).tag(2, in).b
+}
+
 func featureRec(name string, level int16) []byte { return rec(12, 0).str(name).i16(level).uvarint(0).b }
 
 func configRec(topic, name, value string) []byte {

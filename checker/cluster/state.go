@@ -26,6 +26,7 @@ type Partition struct {
 	// elected without being in it.
 	wasISR, wasEligible []int32
 	known               []int32 // the last known leader
+	dirs                []ID    // of each replica, or none
 	// leaders by leader epoch.
 	leaders map[int32]int32
 	touched bool
@@ -45,6 +46,7 @@ type Broker struct {
 	Epoch            int64
 	Incarnation      ID
 	Fenced, Shutting bool
+	dirs             []ID
 	gone             bool
 }
 
@@ -208,7 +210,7 @@ func (s *State) record(rec any, at int64) {
 			}
 			b.gone = true
 		}
-		s.Brokers = append(slices.DeleteFunc(s.Brokers, func(b *Broker) bool { return b.gone }), &Broker{ID: r.id, Epoch: r.epoch, Incarnation: r.incarnation, Fenced: r.fenced, Shutting: r.shutting})
+		s.Brokers = append(slices.DeleteFunc(s.Brokers, func(b *Broker) bool { return b.gone }), &Broker{ID: r.id, Epoch: r.epoch, Incarnation: r.incarnation, Fenced: r.fenced, Shutting: r.shutting, dirs: r.dirs})
 		s.fenced = s.fenced || r.fenced
 	case unregisterBroker:
 		s.Brokers = slices.DeleteFunc(s.Brokers, func(b *Broker) bool { return b.ID == r.id })
@@ -217,6 +219,9 @@ func (s *State) record(rec any, at int64) {
 			b.Fenced = r.fenced > 0 || b.Fenced && r.fenced == 0
 			b.Shutting = r.shutting > 0 || b.Shutting && r.shutting == 0
 			s.fenced = s.fenced || b.Fenced
+			if len(r.dirs) > 0 {
+				b.dirs = r.dirs
+			}
 		}
 	case featureLevel:
 		before := s.ELR()
@@ -259,7 +264,7 @@ func (s *State) partition(r partitionRecord, at int64) {
 	}
 	s.touch(p)
 	p.Replicas, p.ISR, p.ELR, p.known, p.Adding, p.Removing = r.replicas, r.isr, r.elr, r.known, r.adding, r.removing
-	p.Leader, p.LeaderEpoch, p.Epoch = r.leader, r.leaderEpoch, r.epoch
+	p.Leader, p.LeaderEpoch, p.Epoch, p.dirs = r.leader, r.leaderEpoch, r.epoch, r.dirs
 }
 
 func (s *State) change(r partitionChange, at int64) {
@@ -281,6 +286,9 @@ func (s *State) change(r partitionChange, at int64) {
 	set(&p.Replicas, r.replicas)
 	set(&p.Adding, r.adding)
 	set(&p.Removing, r.removing)
+	if r.dirs != nil {
+		p.dirs = r.dirs
+	}
 	if r.leader != -2 {
 		p.Leader = r.leader
 		p.LeaderEpoch++
@@ -376,10 +384,26 @@ func (s *State) checkPartition(p *Partition, at int64) {
 		case joins && s.elrEnds && p.staysLast(id):
 		case joins && (b == nil || b.Fenced || b.Shutting):
 			fail("I8", "broker %d joins the ISR, which was %v, fenced or shutting down: %+v", id, p.wasISR, b)
+		case joins && p.lost(b):
+			fail("I8", "broker %d joins the ISR, which was %v, and has lost the directory of its replica", id, p.wasISR)
 		case p.Leader == id && (b == nil || b.Fenced):
 			fail("I8", "the leader is fenced: %+v", b)
 		}
 	}
+}
+
+// lost reports whether the broker's replica is in a directory that it does not have: one that
+// it did not register, or that it reported since. Ids below 100 name none, but for 2, lost.
+func (p *Partition) lost(b *Broker) bool {
+	at := slices.Index(p.Replicas, b.ID)
+	if at < 0 || at >= len(p.dirs) {
+		return false
+	}
+	dir := p.dirs[at]
+	if (ID{15: dir[15]}) == dir && dir[15] < 100 {
+		return dir[15] == 2
+	}
+	return len(b.dirs) > 0 && !slices.Contains(b.dirs, dir)
 }
 
 // staysLast reports whether a broker is the last member of the ISR that it would have been all

@@ -43,6 +43,9 @@ func TestStateFindsBrokenMetadata(t *testing.T) {
 		{"the last member fenced, nobody eligible", 0, [][][]byte{{change([]int32{1}, nil, -2)}, {fenceRec(1, 1, 1), change(nil, nil, -1)}}, ""},
 		{"the last member fenced, with eligible leaders", 1, [][][]byte{{change([]int32{1}, []int32{2}, -2)}, {fenceRec(1, 1, 1), change(nil, nil, -1)}}, "I8"},
 		{"fenced joins", 1, [][][]byte{{fenceRec(3, 3, 1), change([]int32{1, 2}, nil, -2)}, {change([]int32{1, 2, 3}, nil, -2)}}, "I8"},
+		{"who lost the directory joins", 1, [][][]byte{{homesRec(id, 1, 1, 107), dirsRec(3, 3, 108), change([]int32{1, 2}, nil, -2)}, {change([]int32{1, 2, 3}, nil, -2)}}, "I8"},
+		{"who says that it lost it joins", 1, [][][]byte{{homesRec(id, 1, 1, 2), change([]int32{1, 2}, nil, -2)}, {change([]int32{1, 2, 3}, nil, -2)}}, "I8"},
+		{"who has the directory joins", 1, [][][]byte{{homesRec(id, 1, 1, 108), dirsRec(3, 3, 108), change([]int32{1, 2}, nil, -2)}, {change([]int32{1, 2, 3}, nil, -2)}}, ""},
 		{"eligible leaders are kept no more", 1, [][][]byte{
 			{fenceRec(2, 2, 1), fenceRec(3, 3, 1), change([]int32{1}, []int32{2, 3}, -2)}, {fenceRec(1, 1, 1), change([]int32{}, []int32{1, 2, 3}, -1)},
 			{featureRec("eligible.leader.replicas.version", 0), change([]int32{2}, []int32{}, -2)}}, ""},
