@@ -31,7 +31,7 @@ func (l *life) open(t *task.T) error {
 	env := storage.Env{RT: l.h.RT, Disk: l.h.Disk, Events: observer{l.h.Events}}
 	for _, path := range paths {
 		metadata := path == l.cfg.MetadataLogDir
-		cfg := storage.DirConfig{RecoveryThreads: l.cfg.NumRecoveryThreads}
+		var cfg storage.DirConfig
 		if metadata {
 			cfg.BallastBytes = ballastBytes
 		}
@@ -154,6 +154,7 @@ func (l *life) lostDirs(failures []error) error {
 
 func (l *life) loadDir(t *task.T, d *openDir, image *meta.Image) error {
 	cfg := l.settings.Load()
+	d.SetRecoveryThreads(cfg.NumRecoveryThreads)
 	logs, err := d.Load(t, func(topic string, _ [16]byte) storage.Config {
 		settings := cfg.Topic(image.Config(meta.TopicResource, topic).Map())
 		return replica.LogConfig(cfg, &settings)

@@ -52,6 +52,10 @@ type Dir struct {
 	wakeAt    clock.Instant
 }
 
+// SetRecoveryThreads says how many logs Load recovers at once, where that is known only after
+// the directory was opened: the metadata may say so.
+func (d *Dir) SetRecoveryThreads(n int) { d.cfg.RecoveryThreads = max(n, 1) }
+
 // OpenDir takes the lock of the directory, which is made if it is missing, reads its
 // checkpoints and its clean-shutdown marker, and removes the marker, durably: from here on
 // only CloseClean makes the stop a clean one.
@@ -60,7 +64,7 @@ func OpenDir(t *task.T, env Env, path string, cfg DirConfig) (*Dir, error) {
 	if d.cfg.MaxOpenFiles <= 0 {
 		d.cfg.MaxOpenFiles = 1024
 	}
-	d.cfg.RecoveryThreads = max(d.cfg.RecoveryThreads, 1)
+	d.SetRecoveryThreads(cfg.RecoveryThreads)
 	d.mu.Init(env.RT, "storage.Dir")
 	d.checkpoints.Init(env.RT, "storage.Dir.checkpoints")
 	d.files.init(env.RT, env.Disk, d.cfg.MaxOpenFiles)

@@ -185,7 +185,11 @@ func TestReleasedBodyGivesItsMemoryBack(t *testing.T) {
 }
 
 func TestMaxConnections(t *testing.T) {
-	onBoth(t, func(e *env) { e.cfg.MaxConnections = 2 }, func(e *env, t *task.T) error {
+	var most task.Int64 // the live case runs on goroutines
+	onBoth(t, func(e *env) {
+		most.Store(2)
+		e.cfg.MaxConnections = func() int { return int(most.Load()) }
+	}, func(e *env, t *task.T) error {
 		var cs []*client
 		for range 3 {
 			c, err := e.dial(t)
@@ -204,7 +208,22 @@ func TestMaxConnections(t *testing.T) {
 			return fmt.Errorf("third connection: %v", err)
 		}
 		cs[0].nc.Close()
-		return cs[2].expect(t, 1, []byte("hello"))
+		if err := cs[2].expect(t, 1, []byte("hello")); err != nil {
+			return err
+		}
+		// The limit can be raised while the listener is full.
+		c, err := e.dial(t)
+		if err == nil {
+			err = c.ask(t, 3, 1, []byte("hello"))
+		}
+		if err != nil {
+			return err
+		}
+		if _, err := c.nc.Read(t, make([]byte, 1), t.Now().Add(20*time.Millisecond)); !errors.Is(err, net.ErrTimeout) {
+			return fmt.Errorf("third connection: %v", err)
+		}
+		most.Store(3)
+		return c.expect(t, 1, []byte("hello"))
 	})
 }
 

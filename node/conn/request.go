@@ -48,9 +48,9 @@ type Config struct {
 	// FrameGraceMs (30,000) plus a second per 32 KiB is how long a frame of more than 64 KiB
 	// may take to arrive, for it holds memory that others wait for.
 	FrameGraceMs int64
-	// MaxConnections is max.connections (no limit): beyond it nothing is accepted until one
-	// closes.
-	MaxConnections int
+	// MaxConnections is what max.connections is now (nil, 0: no limit): beyond it nothing is
+	// accepted until one closes, or the limit rises.
+	MaxConnections func() int
 	// MaxConnectionsPerIP is max.connections.per.ip (no limit): one more is closed at once.
 	MaxConnectionsPerIP int
 	// PipelineMax (64) and PipelineBytes (64 MiB) bound the requests of one connection that
@@ -67,6 +67,9 @@ type Config struct {
 func (c Config) withDefaults() Config {
 	if c.FrameMaxBytes <= 0 {
 		c.FrameMaxBytes = 100 << 20
+	}
+	if c.MaxConnections == nil {
+		c.MaxConnections = func() int { return 0 }
 	}
 	if c.IdleMaxMs <= 0 {
 		c.IdleMaxMs = 600_000

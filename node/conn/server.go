@@ -94,6 +94,9 @@ func (s *server) accept(t *task.T) {
 	s.main.Wake()
 }
 
+// fullLook is how often a full listener asks whether its limit was raised.
+const fullLook = time.Second
+
 // room waits until another connection is allowed; false if it never will be.
 func (s *server) room(t *task.T) bool {
 	for {
@@ -103,13 +106,13 @@ func (s *server) room(t *task.T) bool {
 			s.mu.Unlock()
 			return false
 		}
-		if s.cfg.MaxConnections <= 0 || len(s.conns) < s.cfg.MaxConnections {
+		if most := s.cfg.MaxConnections(); most <= 0 || len(s.conns) < most {
 			s.mu.Unlock()
 			return true
 		}
 		s.acceptor = t
 		s.mu.Unlock()
-		if t.Park(clock.Never) == task.Stopping {
+		if t.Park(t.Now().Add(fullLook)) == task.Stopping {
 			return false
 		}
 	}
