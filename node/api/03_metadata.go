@@ -16,6 +16,7 @@ import (
 
 	"seedlog/clock/task"
 	"seedlog/node/conn"
+	"seedlog/node/controller"
 	"seedlog/node/coord"
 	"seedlog/node/meta"
 )
@@ -86,7 +87,7 @@ func (s *Service) autoCreate(t *task.T, req *kmsg.MetadataRequest) {
 			continue
 		}
 		// The other internal topics are made by the coordinators that use them.
-		if name := *topic.Topic; topicNameError(name) == "" && (!isInternal(name) || name == coord.Topic) {
+		if name := *topic.Topic; controller.CheckTopicName(name) == "" && (!isInternal(name) || name == coord.Topic) {
 			missing = append(missing, name)
 		}
 	}
@@ -139,7 +140,7 @@ func (s *Service) oneTopic(image *meta.Image, asked *kmsg.MetadataRequestTopic, 
 	}
 	missing.IsInternal = isInternal(*asked.Topic)
 	missing.ErrorCode = kerr.UnknownTopicOrPartition.Code
-	if topicNameError(*asked.Topic) != "" {
+	if controller.CheckTopicName(*asked.Topic) != "" {
 		missing.ErrorCode = kerr.InvalidTopicException.Code
 	}
 	return missing

@@ -18,6 +18,7 @@ import (
 	"seedlog/clock/task"
 	"seedlog/node/config"
 	"seedlog/node/conn"
+	"seedlog/node/controller"
 	"seedlog/node/meta"
 )
 
@@ -63,7 +64,7 @@ func (s *Service) configsOf(image *meta.Image, asked *kmsg.DescribeConfigsReques
 	name := asked.ResourceName
 	switch meta.ResourceType(asked.ResourceType) {
 	case meta.TopicResource:
-		if bad := topicNameError(name); bad != "" {
+		if bad := controller.CheckTopicName(name); bad != "" {
 			return nil, kerr.InvalidTopicException.Code, bad
 		}
 		if image.Topic(name) == nil {

@@ -15,6 +15,7 @@ import (
 
 	"seedlog/clock/task"
 	"seedlog/node/conn"
+	"seedlog/node/controller"
 	"seedlog/node/meta"
 )
 
@@ -86,7 +87,7 @@ func missingTopic(name string) kmsg.DescribeTopicPartitionsResponseTopic {
 	out.Topic, out.IsInternal = ptr(name), isInternal(name)
 	out.AuthorizedOperations = operationsOmitted
 	out.ErrorCode = kerr.UnknownTopicOrPartition.Code
-	if topicNameError(name) != "" {
+	if controller.CheckTopicName(name) != "" {
 		out.ErrorCode = kerr.InvalidTopicException.Code
 	}
 	return out

@@ -1,7 +1,6 @@
 package api
 
 import (
-	"fmt"
 	"slices"
 
 	"github.com/twmb/franz-go/pkg/kerr"
@@ -21,25 +20,6 @@ const (
 // isInternal reports whether clients must not write to the topic.
 func isInternal(name string) bool {
 	return name == "__consumer_offsets" || name == "__transaction_state" || name == "__share_group_state"
-}
-
-// topicNameError says what is wrong with a topic's name, or returns "".
-func topicNameError(name string) string {
-	switch {
-	case name == "":
-		return "Topic name is invalid: the empty string is not allowed"
-	case name == "." || name == "..":
-		return fmt.Sprintf("Topic name is invalid: '%s' is not allowed", name)
-	case len(name) > 249:
-		return fmt.Sprintf("Topic name is invalid: the length of '%s' is longer than the max allowed length 249", name)
-	}
-	for _, c := range []byte(name) {
-		ok := c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' || c >= '0' && c <= '9' || c == '.' || c == '_' || c == '-'
-		if !ok {
-			return fmt.Sprintf("Topic name is invalid: '%s' contains one or more characters other than ASCII alphanumerics, '.', '_' and '-'", name)
-		}
-	}
-	return ""
 }
 
 // aliveBroker returns the broker if it can be reached on the listener and is not fenced.

@@ -251,9 +251,6 @@ func (i *Image) Configs() iter.Seq2[ConfigResource, Config] { return i.configs.a
 // NextProducerID is the first producer id that was never given out in a block.
 func (i *Image) NextProducerID() int64 { return i.producerIDs.NextProducerID }
 
-// NumACLs is the number of access control entries.
-func (i *Image) NumACLs() int { return i.acls.size }
-
 // InTransaction reports whether a metadata transaction is open.
 func (i *Image) InTransaction() bool { return i.inTxn }
 
