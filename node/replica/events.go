@@ -7,6 +7,12 @@ import (
 	"seedlog/node/partition"
 )
 
+// about says which partition an event is about.
+func about(f *event.Fields, topic string, partition int32) {
+	f.Str("topic", topic)
+	f.Int("partition", int64(partition))
+}
+
 // ISRChanged: the controller wrote another in-sync set, by this leader's proposal.
 type ISRChanged struct {
 	Topic          string
@@ -29,8 +35,7 @@ func (e ISRChanged) Name() string {
 }
 
 func (e ISRChanged) Fields(f *event.Fields) {
-	f.Str("topic", e.Topic)
-	f.Int("partition", int64(e.Partition))
+	about(f, e.Topic, e.Partition)
 	f.Int("epoch", int64(e.LeaderEpoch))
 	f.Int("partition-epoch", int64(e.PartitionEpoch))
 	f.Int("left", int64(e.Left))
@@ -49,8 +54,7 @@ type ISRProposalFailed struct {
 func (ISRProposalFailed) Name() string       { return "isr-proposal-failed" }
 func (ISRProposalFailed) Level() event.Level { return event.Debug }
 func (e ISRProposalFailed) Fields(f *event.Fields) {
-	f.Str("topic", e.Topic)
-	f.Int("partition", int64(e.Partition))
+	about(f, e.Topic, e.Partition)
 	f.Int("code", int64(e.Code))
 	f.Str("verdict", e.Verdict.String())
 }
@@ -66,8 +70,7 @@ type LeaderRecovered struct {
 func (LeaderRecovered) Name() string       { return "leader-recovered" }
 func (LeaderRecovered) Level() event.Level { return event.Warn }
 func (e LeaderRecovered) Fields(f *event.Fields) {
-	f.Str("topic", e.Topic)
-	f.Int("partition", int64(e.Partition))
+	about(f, e.Topic, e.Partition)
 	f.Int("epoch", int64(e.LeaderEpoch))
 }
 
@@ -89,8 +92,7 @@ func (e LogDiverged) Name() string {
 	return "empty-epoch-diverged"
 }
 func (e LogDiverged) Fields(f *event.Fields) {
-	f.Str("topic", e.Topic)
-	f.Int("partition", int64(e.Partition))
+	about(f, e.Topic, e.Partition)
 	f.Int("epoch", int64(e.LeaderEpoch))
 	f.Int("diverge-epoch", int64(e.DivergeEpoch))
 	f.Int("diverge-end", e.DivergeEnd)
@@ -110,8 +112,7 @@ type LogRestarted struct {
 func (LogRestarted) Name() string       { return "log-out-of-range" }
 func (LogRestarted) Level() event.Level { return event.Warn }
 func (e LogRestarted) Fields(f *event.Fields) {
-	f.Str("topic", e.Topic)
-	f.Int("partition", int64(e.Partition))
+	about(f, e.Topic, e.Partition)
 	f.Int("from", e.From)
 	f.Int("to", e.To)
 	f.Str("step", e.Step.String())
@@ -129,8 +130,7 @@ type FollowerBegan struct {
 func (FollowerBegan) Name() string       { return "follower-began" }
 func (FollowerBegan) Level() event.Level { return event.Debug }
 func (e FollowerBegan) Fields(f *event.Fields) {
-	f.Str("topic", e.Topic)
-	f.Int("partition", int64(e.Partition))
+	about(f, e.Topic, e.Partition)
 	f.Int("leader", int64(e.Leader))
 	f.Int("epoch", int64(e.LeaderEpoch))
 	f.Int("offset", e.Offset)
@@ -162,8 +162,7 @@ type FetchRefused struct {
 func (FetchRefused) Name() string       { return "fetch-refused" }
 func (FetchRefused) Level() event.Level { return event.Debug }
 func (e FetchRefused) Fields(f *event.Fields) {
-	f.Str("topic", e.Topic)
-	f.Int("partition", int64(e.Partition))
+	about(f, e.Topic, e.Partition)
 	f.Int("code", int64(e.Code))
 	f.Err(e.Err)
 }
