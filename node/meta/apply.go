@@ -279,6 +279,7 @@ func (b *builder) removeTopic(r *RemoveTopicRecord) error {
 		}
 	}
 	b.touch(t.ID)
+	b.delta.Deleted = append(b.delta.Deleted, t.ID)
 	delete(b.topics, t.ID)
 	b.byID = b.byID.delete(t.ID)
 	b.byName = b.byName.delete(t.Name)

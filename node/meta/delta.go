@@ -14,6 +14,10 @@ type Delta struct {
 	// Topics are those created, deleted or changed, by name; of one name that was deleted
 	// and created again the deleted one comes first.
 	Topics []TopicDelta
+	// Deleted are the ids of all topics that were deleted, those included that were created
+	// within the delta. In a first delta they are those that were deleted in what was replayed:
+	// a directory of one of them is no replica's any more.
+	Deleted []UUID
 	// Brokers are the ids of those registered, changed or unregistered, ascending.
 	Brokers []int32
 	// Configs are the resources whose configuration changed, by type and name.

@@ -3,6 +3,7 @@ package meta
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"testing"
 
 	"pgregory.net/rapid"
@@ -192,6 +193,9 @@ func TestDeltaNamesWhatChanged(t *testing.T) {
 	_, d := apply(t, img, change, &TopicRecord{"c", UUID{3}}, &RemoveTopicRecord{UUID{1}}, &TopicRecord{"a", UUID{4}}, &RemoveTopicRecord{UUID{3}})
 	if len(d.Topics) != 2 || d.Topics[0].New != nil || d.Topics[0].ID != (UUID{1}) || d.Topics[1].Old != nil || d.Topics[1].ID != (UUID{4}) {
 		t.Fatalf("%+v", d.Topics)
+	}
+	if !slices.Equal(d.Deleted, []UUID{{1}, {3}}) {
+		t.Errorf("deleted: %v", d.Deleted)
 	}
 	if len(d.Configs) != 1 || d.Configs[0] != (ConfigResource{TopicResource, "a"}) || d.To.Config(TopicResource, "a") != nil {
 		t.Errorf("configuration outlives its topic: %v", d.Configs)

@@ -12,6 +12,7 @@ func (i *Image) Since(old *Image) (*Image, *Delta) {
 	for t := range old.Topics() {
 		if i.TopicByID(t.ID) == nil {
 			touched = append(touched, t.ID)
+			d.Deleted = append(d.Deleted, t.ID)
 		}
 	}
 	next.brokers = share(&i.brokers, &old.brokers, sameBroker, d.broker)

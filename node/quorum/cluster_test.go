@@ -62,6 +62,7 @@ type member struct {
 	silent   bool // it appends nothing when it leads
 	port     int
 	cluster  string
+	seen     int64 // the offset of the newest image that one of its processes has shown
 	inc      *incarnation
 }
 
@@ -362,6 +363,10 @@ func (inc *incarnation) MetadataChanged(_ *task.T, d *meta.Delta) {
 	if inc.image.Offset >= 0 && d.From != inc.image || inc.image.Offset < 0 && d.From.Offset >= 0 {
 		c.s.Fail("delta", "%s: a delta from %d, and it had seen %d", inc.m.name, d.From.Offset, inc.image.Offset)
 	}
+	if d.To.Offset < inc.m.seen {
+		c.s.Fail("I32", "%s: shows the image of offset %d, and has shown that of %d in a life before", inc.m.name, d.To.Offset, inc.m.seen)
+	}
+	inc.m.seen = d.To.Offset
 	if d.To.Offset < inc.image.Offset {
 		c.s.Fail("delta", "%s: back to %d from %d", inc.m.name, d.To.Offset, inc.image.Offset)
 	}

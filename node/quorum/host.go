@@ -135,6 +135,7 @@ type Host struct {
 	levels   []level     // of kraft.version, as the log names them
 	buf      []byte
 	replayed replay
+	gone     deletions
 
 	mu          task.Mutex // guards what follows
 	inbox       []inbound

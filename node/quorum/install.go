@@ -179,6 +179,9 @@ func (h *Host) installed(t *task.T, d *download) error {
 // steps, the log is cut when the node starts (joinLog).
 func (h *Host) takeOver(t *task.T, d *download) error {
 	id := idOf(d.order.ID)
+	if err := h.noteDeletions(t, id, d.image); err != nil {
+		return err
+	}
 	if err := h.env.Disk.Rename(t, d.part, h.path+"/"+id.name()); err != nil {
 		return err
 	}

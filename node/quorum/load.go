@@ -28,6 +28,9 @@ func (h *Host) load(t *task.T) ([]raft.VoterSet, error) {
 			return nil, err
 		}
 	}
+	if err := h.loadDeletions(t); err != nil {
+		return nil, err
+	}
 	if err := h.joinLog(t); err != nil {
 		return nil, err
 	}

@@ -55,6 +55,10 @@ func (h *Host) offerSnapshot() {
 
 // takeSnapshots writes the snapshots that are due, until t's group stops. One that cannot be
 // written costs nothing but the space of a longer log; the next is tried when it is due.
+//
+// A snapshot is not taken before every listener has seen what it contains: it does not say what
+// was deleted, and a broker that is killed before it has deleted a topic's directories must find
+// the deletion in the log when it comes back.
 func (h *Host) takeSnapshots(t *task.T) {
 	for !t.Stopping() {
 		seen := h.due.Generation()
@@ -65,6 +69,9 @@ func (h *Host) takeSnapshots(t *task.T) {
 		if s == nil {
 			h.due.Wait(t, seen, clock.Never)
 			continue
+		}
+		if h.WaitPublished(t, s.image.Offset, clock.Never) != task.Woken {
+			return
 		}
 		id := snapshotID{s.image.Offset + 1, s.image.Epoch}
 		n, err := h.writeSnapshot(t, id, s)

@@ -11,11 +11,12 @@ import (
 // replay is how far the log was turned into an image. Only what is committed is.
 type replay struct {
 	image      *meta.Image
-	next       int64 // the offset after what image contains
-	to         int64 // the end of what is committed
-	shown      bool  // somebody has seen an image
-	lastTime   int64 // timestamp of the last batch applied
-	sinceBytes int64 // replayed since the last snapshot
+	next       int64       // the offset after what image contains
+	to         int64       // the end of what is committed
+	shown      bool        // somebody has seen an image
+	deleted    []meta.UUID // topics whose deletion was replayed before that
+	lastTime   int64       // timestamp of the last batch applied
+	sinceBytes int64       // replayed since the last snapshot
 	voters     []record.Voter
 	kraft      int16
 }
@@ -73,11 +74,13 @@ func (h *Host) noteCommitted(_ int64, v record.ControlValue) error {
 }
 
 // show lets everybody see what was replayed. The first image is shown when all that was
-// committed by then is in it. A leader's term begins with it once it has replayed into its
-// own epoch.
+// committed by then is in it: as the leader knows that, it is all that this node has shown in a
+// life before, or directories of live replicas would pass for strays. A leader's term begins
+// with it once it has replayed into its own epoch.
 func (h *Host) show(delta *meta.Delta) error {
 	r := &h.replayed
 	if !r.shown {
+		r.deleted = append(r.deleted, delta.Deleted...)
 		if h.behind() {
 			return nil
 		}
@@ -86,6 +89,7 @@ func (h *Host) show(delta *meta.Delta) error {
 		}
 		r.shown = true
 		delta = r.image.Full()
+		delta.Deleted, r.deleted = r.deleted, nil
 	}
 	h.image.Store(r.image)
 	h.mu.Lock()

@@ -107,9 +107,11 @@ func (c *Core) news(m Fetch) bool {
 	return c.knownHW() > known
 }
 
-// knownHW is the high watermark as answers have it: -1 if nothing is known to be committed.
+// knownHW is the high watermark as a leader's answers have it, -1 until something of its own epoch
+// is committed: what it knew before may be less than what former leaders committed, and a
+// follower that starts must not take it for all that there is.
 func (c *Core) knownHW() int64 {
-	if c.highWatermark == 0 {
+	if !c.committedInEpoch() {
 		return -1
 	}
 	return c.highWatermark

@@ -69,6 +69,7 @@ type Manager struct {
 	partitions map[Key]*Partition
 	failed     map[Key]error           // assigned here, and no directory could take them
 	unclaimed  map[Key][]*storage.Log  // loaded, and not yet seen in the metadata; several where a topic id is missing
+	deleted    []meta.UUID             // topics that the first metadata says were deleted
 	names      map[name][]*storage.Log // of unclaimed
 	hosts      map[*storage.Dir]int    // how many partitions each directory has
 	fetchers   map[source]*fetcher
@@ -204,6 +205,11 @@ func (m *Manager) Partition(k Key) (*Partition, error) {
 // MetadataChanged implements quorum.Listener: it makes, deletes and re-leads partitions.
 func (m *Manager) MetadataChanged(t *task.T, d *meta.Delta) {
 	m.image.Store(d.To)
+	if d.From.Offset < 0 {
+		m.mu.Lock()
+		m.deleted = d.Deleted
+		m.mu.Unlock()
+	}
 	var work []assignment
 	for i := range d.Topics {
 		topic := &d.Topics[i]
@@ -421,7 +427,7 @@ func (m *Manager) clearName(t *task.T, topic string, k Key) error {
 	}
 	m.mu.Unlock()
 	for _, l := range old {
-		if err := m.stray(t, l.Dir(), l); err != nil {
+		if err := m.putAside(t, l); err != nil {
 			return err
 		}
 	}
@@ -504,8 +510,8 @@ func (m *Manager) remove(t *task.T, k Key) {
 	}
 }
 
-// strayUnclaimed moves every loaded log aside that the metadata does not assign to this
-// broker under its topic id: its topic was deleted, made again, or moved while we were down.
+// strayUnclaimed puts every loaded log aside that the metadata does not assign to this broker
+// under its topic id: its topic was deleted, made again, or moved while we were down.
 func (m *Manager) strayUnclaimed(t *task.T) {
 	for _, d := range m.dirs {
 		for _, l := range d.Dir.Logs() {
@@ -513,17 +519,30 @@ func (m *Manager) strayUnclaimed(t *task.T) {
 			unclaimed := m.take(l)
 			m.mu.Unlock()
 			if unclaimed {
-				if err := m.stray(t, d.Dir, l); err != nil {
+				if err := m.putAside(t, l); err != nil {
 					m.emit(event.PartitionFailed{Topic: l.Topic(), Partition: l.Partition(), Err: err})
 				}
 			}
 		}
 	}
+	m.mu.Lock()
+	m.deleted = nil
+	m.mu.Unlock()
 }
 
-func (m *Manager) stray(t *task.T, d *storage.Dir, l *storage.Log) error {
-	m.emit(event.LogStray{Dir: d.Path(), Log: l.Name(), TopicID: meta.UUIDString(l.TopicID())})
-	return d.Stray(t, l)
+// putAside takes a loaded log out of the way that is no replica of this broker's. It goes if
+// this broker has read that its topic was deleted, or if nothing but the beginning of a creation
+// is there: no topic id and no record. Any other may be all that is left of something, whatever
+// the metadata says now, and is kept for an operator.
+func (m *Manager) putAside(t *task.T, l *storage.Log) error {
+	m.mu.Lock()
+	deleted := slices.Contains(m.deleted, l.TopicID())
+	m.mu.Unlock()
+	if deleted || l.TopicID() == (meta.UUID{}) && l.LogEndOffset() == 0 && l.Err() == nil {
+		return l.Dir().Delete(t, l)
+	}
+	m.emit(event.LogStray{Dir: l.Dir().Path(), Log: l.Name(), TopicID: meta.UUIDString(l.TopicID())})
+	return l.Dir().Stray(t, l)
 }
 
 // configsChanged takes over changed settings: of single topics, or of the broker, which all

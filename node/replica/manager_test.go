@@ -217,6 +217,41 @@ func TestARecreatedTopicDoesNotGetTheOldOnesLog(t *testing.T) {
 	})
 }
 
+// What a broker reads of a deletion when it comes back is a deletion: nothing is left of the
+// topic, whatever has its name now. Of a creation that was interrupted nothing is left either.
+func TestATopicDeletedMeanwhileLeavesNothing(t *testing.T) {
+	path := t.TempDir()
+	old, _ := withRecords(t, meta.Empty(), append(append(topicOf("orders", 7, 0), topicOf("gone", 9, 0)...), topicOf("unread", 10, 0)...)...)
+	onDisk(t, path, old, func(h *host) {
+		for _, id := range []byte{7, 9, 10} {
+			if _, _, err := h.append(h.partition(id)); err != nil {
+				t.Error(err)
+			}
+		}
+	})
+	if err := os.Mkdir(path+"/begun-0", 0o755); err != nil {
+		t.Fatal(err)
+	}
+	now, _ := withRecords(t, meta.Empty(), topicOf("orders", 8, 0)...)
+	onDisk(t, path, meta.Empty(), func(h *host) {
+		first := now.Full()
+		first.Deleted = []meta.UUID{{7}, {9}}
+		h.m.MetadataChanged(h.tk, first)
+		if end := h.partition(8).Log().LogEndOffset(); end != 0 {
+			t.Errorf("the new topic begins with %d old records", end)
+		}
+	})
+	for _, name := range strings.Fields(dirNames(t, path)) {
+		deleted := strings.HasSuffix(name, "-delete")
+		switch topic, _, _ := strings.Cut(name, "-0"); {
+		case name == "orders-0", topic == "unread" && strings.HasSuffix(name, "-stray"):
+		case deleted && (topic == "orders" || topic == "gone" || topic == "begun"):
+		default:
+			t.Errorf("%s is left", name)
+		}
+	}
+}
+
 // Only what the metadata does not assign is stray; what it does assign stays (KAFKA-13127).
 func TestOnlyUnassignedLogsAreStray(t *testing.T) {
 	path := t.TempDir()
