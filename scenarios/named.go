@@ -77,5 +77,6 @@ var named = []Scenario{
 	{"synced-followers", "SPEC R4: with flush.messages=1 a follower has what it has synced", syncedFollowers},
 	{"lagging-leader", "KIP-392, invariant I6: a follower tells nobody less than before, though its leader knows less", laggingLeader},
 	{"older-leader", "invariant I1: what an older leader answers to who follows another is not copied", olderLeader},
+	{"recreation", "BUGS B77, invariant I32: topics come and go while nodes do, and nothing stays of those that are deleted", recreation},
 	{"coordinator-durability", "KAFKA-10284: what the coordinator answered survives a power loss where topics are synced", coordinatorDurability},
 }

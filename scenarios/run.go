@@ -89,6 +89,8 @@ type Run struct {
 	segment map[string]int64
 	// prompt says that nothing in the run makes anybody wait for long.
 	prompt bool
+	// onEvent, if it is set, is a story's.
+	onEvent func(s *server, e event.Event)
 }
 
 // Execute runs one scenario under one seed.
@@ -138,6 +140,9 @@ func (r *Run) result(name string, began time.Time) *Result {
 func (r *Run) saw(m *sim.Machine, e event.Event) {
 	if s := r.server(m); s != nil {
 		s.saw(e)
+		if r.onEvent != nil {
+			r.onEvent(s, e)
+		}
 	}
 }
 

@@ -33,6 +33,8 @@ type server struct {
 	formatting bool
 	// gone says that the machine is never to be started again.
 	gone bool
+	// bootedAt is the end of the committed metadata when the running incarnation began.
+	bootedAt int64
 }
 
 // addServer adds a machine to the run.
@@ -112,6 +114,10 @@ func (s *server) boot() bool {
 		s.r.Config = cfg
 	}
 	s.offline = false
+	if c := s.r.cluster; c != nil {
+		c.ghost.look()
+		s.bootedAt = c.ghost.quorum.Committed()
+	}
 	s.guard.beforeBoot()
 	s.Boot(cfg)
 	return true
@@ -173,6 +179,10 @@ func (s *server) saw(e event.Event) {
 	case "log-diverged":
 		if e, ok := e.(replica.LogDiverged); ok && s.r.cluster != nil {
 			s.r.cluster.ghost.diverged(s, e)
+		}
+	case "log-stray":
+		if e, ok := e.(event.LogStray); ok && s.r.cluster != nil {
+			s.r.cluster.ghost.stray(s, e)
 		}
 	case "dir-offline", "partition-failed":
 		s.offline = true

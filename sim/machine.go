@@ -128,6 +128,9 @@ func (i *Incarnation) Tasks() int { return i.rt.Tasks() }
 // OpenFiles lists what the process has open.
 func (i *Incarnation) OpenFiles() []string { return i.mount.OpenFiles() }
 
+// OpenNow lists what the process has open by the names that the files have now.
+func (i *Incarnation) OpenNow() []string { return i.mount.OpenNow() }
+
 // Kill ends the process as kill -9 does: what it wrote stays.
 func (m *Machine) Kill() { m.end(false) }
 

@@ -18,6 +18,8 @@ type Partition struct {
 	// Adding and Removing are not empty during a reassignment.
 	Adding, Removing           []int32
 	Leader, LeaderEpoch, Epoch int32
+	// Placed is the metadata offset at which its replicas changed last.
+	Placed int64
 
 	// stranger is the leader epoch whose leader was no member before: an unclean election, or the
 	// last known leader's. -1 for none.
@@ -263,6 +265,7 @@ func (s *State) partition(r partitionRecord, at int64) {
 		s.v.Failf("I10", p.Name(), "leader epoch %d and partition epoch %d follow %d and %d (metadata offset %d)", r.leaderEpoch, r.epoch, p.LeaderEpoch, p.Epoch, at)
 	}
 	s.touch(p)
+	p.Placed = at
 	p.Replicas, p.ISR, p.ELR, p.known, p.Adding, p.Removing = r.replicas, r.isr, r.elr, r.known, r.adding, r.removing
 	p.Leader, p.LeaderEpoch, p.Epoch, p.dirs = r.leader, r.leaderEpoch, r.epoch, r.dirs
 }
@@ -283,7 +286,9 @@ func (s *State) change(r partitionChange, at int64) {
 	set(&p.ISR, r.isr)
 	set(&p.ELR, r.elr)
 	set(&p.known, r.known)
-	set(&p.Replicas, r.replicas)
+	if set(&p.Replicas, r.replicas); r.replicas != nil {
+		p.Placed = at
+	}
 	set(&p.Adding, r.adding)
 	set(&p.Removing, r.removing)
 	if r.dirs != nil {

@@ -2,6 +2,7 @@ package simdisk
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -52,6 +53,23 @@ func (m *Mount) OpenFiles() []string {
 	for _, f := range m.files {
 		paths = append(paths, f.path)
 	}
+	return paths
+}
+
+// OpenNow lists what is open by the names of now, sorted; a file that has none any more is
+// there with the name that it was opened by, below "unlinked:".
+func (m *Mount) OpenNow() []string {
+	names := make(map[*inode]string)
+	m.d.eachFile(m.d.root, "", func(p string, n *inode) { names[n] = p })
+	paths := make([]string, 0, len(m.files))
+	for _, f := range m.files {
+		name, ok := names[f.n]
+		if !ok {
+			name = "unlinked:" + f.path
+		}
+		paths = append(paths, name)
+	}
+	slices.Sort(paths)
 	return paths
 }
 
