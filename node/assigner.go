@@ -21,7 +21,15 @@ type assigner struct {
 	grown task.Signal
 
 	mu      task.Mutex
-	pending []replica.Key // to be looked at; may have some twice
+	pending []toTell // to be looked at; may have some twice
+}
+
+// toTell is a replica whose directory the controller may not know. One that waits for its
+// answer has it told always: what the metadata says may be about to change by what was told
+// before.
+type toTell struct {
+	replica.Key
+	always bool
 }
 
 const (
@@ -40,19 +48,19 @@ func newAssigner(l *life) *assigner {
 
 // MetadataChanged implements quorum.Listener: it comes after the replicas were made.
 func (a *assigner) MetadataChanged(_ *task.T, d *meta.Delta) {
-	var keys []replica.Key
+	var keys []toTell
 	for i := range d.Topics {
 		for _, index := range d.Topics[i].Changed() {
 			k := replica.Key{Topic: d.Topics[i].ID, Partition: index}
 			if _, ok := a.misplaced(d.To, k); ok {
-				keys = append(keys, k)
+				keys = append(keys, toTell{Key: k})
 			}
 		}
 	}
 	a.add(keys)
 }
 
-func (a *assigner) add(keys []replica.Key) {
+func (a *assigner) add(keys []toTell) {
 	if len(keys) == 0 {
 		return
 	}
@@ -62,8 +70,11 @@ func (a *assigner) add(keys []replica.Key) {
 	a.grown.Raise()
 }
 
-// misplaced reports whether the metadata says something else than the directory that holds
-// this broker's replica.
+// tell has the controller told where a replica is to be, and the replicas that it knows.
+func (a *assigner) tell(k replica.Key) { a.add([]toTell{{k, true}}) }
+
+// misplaced reports whether the metadata says something else than the directory that this
+// broker's replica is, or is about to be, in.
 func (a *assigner) misplaced(image *meta.Image, k replica.Key) (dir meta.UUID, ok bool) {
 	p := image.Partition(k.Topic, k.Partition)
 	if p == nil {
@@ -73,16 +84,8 @@ func (a *assigner) misplaced(image *meta.Image, k replica.Key) (dir meta.UUID, o
 	if at < 0 || at >= len(p.Directories) {
 		return meta.UUID{}, false
 	}
-	host, err := a.l.replicas.Partition(k)
-	if err != nil {
-		return meta.UUID{}, false
-	}
-	for _, d := range a.l.dirs {
-		if d.Dir == host.Log().Dir() {
-			return d.id, d.id != p.Directories[at]
-		}
-	}
-	return meta.UUID{}, false
+	dir, ok = a.l.replicas.PlaceOf(k)
+	return dir, ok && dir != p.Directories[at]
 }
 
 // run sends what is pending until t's group stops.
@@ -106,9 +109,10 @@ func (a *assigner) run(t *task.T) {
 }
 
 // assign sends one request; false if it is to be sent again.
-func (a *assigner) assign(t *task.T, keys []replica.Key) bool {
-	slices.SortFunc(keys, replica.Key.Compare)
-	req := a.request(slices.Compact(keys))
+func (a *assigner) assign(t *task.T, keys []toTell) bool {
+	slices.SortFunc(keys, func(x, y toTell) int { return x.Key.Compare(y.Key) })
+	keys = merge(keys)
+	req := a.request(keys)
 	if len(req.Directories) == 0 {
 		return true
 	}
@@ -118,26 +122,90 @@ func (a *assigner) assign(t *task.T, keys []replica.Key) bool {
 	}
 	// Partitions that are refused one by one are gone, or moved since: the metadata that says
 	// so brings them here again.
-	return kerr.ErrorForCode(resp.(*kmsg.AssignReplicasToDirsResponse).ErrorCode) == nil
+	r := resp.(*kmsg.AssignReplicasToDirsResponse)
+	if kerr.ErrorForCode(r.ErrorCode) != nil {
+		return false
+	}
+	a.told(r, keys)
+	return true
 }
 
-func (a *assigner) request(keys []replica.Key) *kmsg.AssignReplicasToDirsRequest {
+// merge makes one of those that a sorted list has twice.
+func merge(keys []toTell) []toTell {
+	out := keys[:0]
+	for _, k := range keys {
+		if n := len(out); n > 0 && out[n-1].Key == k.Key {
+			out[n-1].always = out[n-1].always || k.always
+		} else {
+			out = append(out, k)
+		}
+	}
+	return out
+}
+
+// told passes on what the controller took to those that wait for it.
+func (a *assigner) told(r *kmsg.AssignReplicasToDirsResponse, keys []toTell) {
+	waiting := map[replica.Key]bool{}
+	for _, k := range keys {
+		if k.always {
+			waiting[k.Key] = true
+		}
+	}
+	for _, d := range r.Directories {
+		for _, topic := range d.Topics {
+			for _, p := range topic.Partitions {
+				k := replica.Key{Topic: topic.TopicID, Partition: p.Partition}
+				if p.ErrorCode == 0 && waiting[k] {
+					a.l.replicas.PlaceTold(k, d.ID)
+				}
+			}
+		}
+	}
+}
+
+func (a *assigner) request(keys []toTell) *kmsg.AssignReplicasToDirsRequest {
 	req := kmsg.NewPtrAssignReplicasToDirsRequest()
 	req.BrokerID, req.BrokerEpoch = a.l.cfg.NodeID, a.l.broker.epoch.Load()
 	image := a.l.image.Load()
-	for _, d := range a.l.dirs {
+	var dirs []meta.UUID
+	in := map[meta.UUID][]replica.Key{}
+	for _, k := range keys {
+		id, ok := a.place(image, k)
+		if !ok {
+			continue
+		}
+		if in[id] == nil {
+			dirs = append(dirs, id)
+		}
+		in[id] = append(in[id], k.Key)
+	}
+	slices.SortFunc(dirs, func(x, y meta.UUID) int { return cmp.Compare(a.position(x), a.position(y)) })
+	for _, id := range dirs {
 		dir := kmsg.NewAssignReplicasToDirsRequestDirectory()
-		dir.ID = d.id
-		for _, k := range keys {
-			if in, ok := a.misplaced(image, k); ok && in == d.id {
-				addPartition(&dir, k)
-			}
+		dir.ID = id
+		for _, k := range in[id] {
+			addPartition(&dir, k)
 		}
-		if len(dir.Topics) > 0 {
-			req.Directories = append(req.Directories, dir)
-		}
+		req.Directories = append(req.Directories, dir)
 	}
 	return req
+}
+
+// place is the directory that the controller is told for a replica, if it is told one.
+func (a *assigner) place(image *meta.Image, k toTell) (meta.UUID, bool) {
+	if !k.always {
+		return a.misplaced(image, k.Key)
+	}
+	return a.l.replicas.PlaceOf(k.Key)
+}
+
+// position orders directories as they are configured; the one that stands for none is last.
+func (a *assigner) position(id meta.UUID) int {
+	at := slices.IndexFunc(a.l.dirs, func(d *openDir) bool { return d.id == id })
+	if at < 0 {
+		return len(a.l.dirs)
+	}
+	return at
 }
 
 // addPartition adds one of ascending keys.

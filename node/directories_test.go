@@ -74,3 +74,73 @@ func TestAFailedDirectoryLosesItsLeadershipAndNothingElse(t *testing.T) {
 	}
 	c.finish(w)
 }
+
+// moves asks for the replicas of a topic that a node has in one of its directories to be moved
+// to another, and returns which.
+func (c *cluster) moves(m *member, topic, from, to string) []int32 {
+	c.t.Helper()
+	adm := c.admin()
+	defer adm.Close()
+	ids := c.in(m, from, topic)
+	req := kadm.AlterReplicaLogDirsReq{}
+	set := kadm.TopicsSet{}
+	set.Add(topic, ids...)
+	req.Add(filepath.Join(m.dir, to), set)
+	got, err := adm.AlterBrokerReplicaLogDirs(timeout(c.t), m.id, req)
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	n := 0
+	got.Each(func(r kadm.AlterReplicaLogDirsResponse) {
+		n++
+		if r.Err != nil {
+			c.t.Errorf("%s-%d: %v", r.Topic, r.Partition, r.Err)
+		}
+	})
+	if n != len(ids) || n == 0 {
+		c.t.Errorf("%d answers for %d partitions", n, len(ids))
+	}
+	return ids
+}
+
+// Replicas move between the directories of their broker while they are written to, leaders and
+// followers; nobody leaves the ISR, the controller knows where they are, and a start finds them.
+func TestReplicasMoveBetweenDirectories(t *testing.T) {
+	c := newCluster(t, 3, false, map[string]string{subdirs: "meta,a,b", "min.insync.replicas": "2"})
+	c.start()
+	adm := c.admin()
+	defer adm.Close()
+	small := "20000"
+	if _, err := adm.CreateTopic(timeout(t), 6, 3, map[string]*string{"internal.segment.bytes": &small}, "t"); err != nil {
+		t.Fatal(err)
+	}
+	c.await("in sync", func() bool { return c.inSync("t", 3) })
+	w := c.writer("t")
+	moved := map[int32][]int32{}
+	for _, m := range c.members {
+		moved[m.id] = c.moves(m, "t", "a", "b")
+	}
+	c.await("moved", func() bool {
+		for _, m := range c.members {
+			if len(c.in(m, "a", "t")) > 0 {
+				return false
+			}
+		}
+		return c.events.said("move-done", "topic=t") == len(moved[1])+len(moved[2])+len(moved[3])
+	})
+	if n := c.events.said("isr-shrunk", "topic=t"); n > 0 {
+		t.Errorf("the ISR shrank %d times", n)
+	}
+	// Where the controller believes the replicas to be is what fails with their directory.
+	m := c.members[0]
+	if err := m.stop(); err != nil {
+		t.Fatal(err)
+	}
+	m.run()
+	m.ready()
+	c.await("in sync after a start", func() bool { return c.inSync("t", 3) })
+	if got := c.in(m, "a", "t"); len(got) > 0 {
+		t.Errorf("after a start %v are where they were", got)
+	}
+	c.finish(w)
+}

@@ -131,6 +131,7 @@ func (l *life) hostPartitions() {
 		Controller:          l.routes.partitions,
 		BrokerEpoch:         l.broker.epoch.Load,
 		Incarnation:         l.broker.incarnation,
+		Placed:              func(k replica.Key) { l.assigner.tell(k) },
 	})
 	l.brokering = task.NewGroup(l.h.RT, "broker")
 	l.groups = coord.New(coord.Env{

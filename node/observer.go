@@ -22,7 +22,7 @@ func severity(k storage.Kind) event.Level {
 		return event.Error
 	case storage.LogCut, storage.IndexRebuilt, storage.BallastReleased, storage.LogTruncated:
 		return event.Warn
-	case storage.LogCreated, storage.LogDeleted, storage.SegmentDeleted, storage.LogStartMoved:
+	case storage.LogCreated, storage.LogDeleted, storage.LogMoved, storage.SegmentDeleted, storage.LogStartMoved:
 		return event.Info
 	}
 	return event.Debug

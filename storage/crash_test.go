@@ -19,6 +19,7 @@ type crashLog struct {
 	ends  []int64 // offsets after each batch tried
 	acked int64   // SyncTo returned for everything below
 	start int64   // DeleteRecords returned with this
+	cuts  int32   // truncations: what comes after one is of another epoch
 }
 
 // crashRun writes to several logs until the power fails, or the process ends, at a drawn
@@ -96,7 +97,7 @@ func crashRun(t *testing.T, seed uint64) (effective bool) {
 // truncations.
 func (c *crashLog) write(t *task.T, l *Log, r *rand.Rand) {
 	for n := 0; ; n++ {
-		id, epoch := int64(1), int32(n/20)
+		id, epoch := int64(1), int32(n/20)+c.cuts
 		if n%5 == 4 {
 			id = 2
 		}
@@ -120,6 +121,7 @@ func (c *crashLog) write(t *task.T, l *Log, r *rand.Rand) {
 			c.acked = min(c.acked, at)
 			check(l.TruncateTo(t, at))
 			c.cut(at)
+			c.cuts++
 		}
 	}
 }

@@ -213,7 +213,8 @@ func (d *Dir) random(n int64) int64 {
 
 // newLog describes a log; nothing is read.
 func (d *Dir) newLog(topic string, id [16]byte, partition int32, cfg Config) *Log {
-	l := &Log{env: &d.env, dir: d, topic: topic, id: id, partition: partition, cfg: cfg.withDefaults()}
+	l := &Log{env: &d.env, topic: topic, id: id, partition: partition, cfg: cfg.withDefaults()}
+	l.dir.Store(d)
 	l.path = d.path + "/" + logName(topic, partition)
 	l.gate.Init(d.env.RT, "storage.Log.gate")
 	l.mu.Init(d.env.RT, "storage.Log")
@@ -240,8 +241,12 @@ func (d *Dir) Create(t *task.T, topic string, id [16]byte, partition int32, cfg 
 	if err := d.Err(); err != nil {
 		return nil, err
 	}
-	l := d.newLog(topic, id, partition, cfg)
+	return d.create(t, d.newLog(topic, id, partition, cfg))
+}
+
+func (d *Dir) create(t *task.T, l *Log) (*Log, error) {
 	name := l.Name()
+	path := d.path + "/" + name
 	d.mu.Lock()
 	_, exists := d.logs[name]
 	stale := d.stale[name]
@@ -249,8 +254,8 @@ func (d *Dir) Create(t *task.T, topic string, id [16]byte, partition int32, cfg 
 	if exists {
 		return nil, fmt.Errorf("%w: %s in %s", ErrExists, name, d.path)
 	}
-	if _, err := d.env.Disk.Stat(t, l.path); err == nil {
-		return nil, fmt.Errorf("%w: %s", ErrExists, l.path)
+	if _, err := d.env.Disk.Stat(t, path); err == nil {
+		return nil, fmt.Errorf("%w: %s", ErrExists, path)
 	} else if !errors.Is(err, disk.ErrNotExist) {
 		return nil, d.fault(t, err)
 	}

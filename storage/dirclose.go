@@ -26,7 +26,7 @@ func (d *Dir) Delete(t *task.T, l *Log) error {
 	if err != nil {
 		return err
 	}
-	d.oweUnlink(trash{path: to, dir: true, at: l.deleteDue(t)})
+	l.Dir().oweUnlink(trash{path: to, dir: true, at: l.deleteDue(t)})
 	l.observe(Event{Kind: LogDeleted})
 	return nil
 }
@@ -42,6 +42,7 @@ func (d *Dir) remove(t *task.T, l *Log, suffix string) (to string, err error) {
 	l.markClosed()
 	l.gate.Enter(t)
 	defer l.gate.Leave(t)
+	d = l.Dir() // it may just have moved
 	to = fmt.Sprintf("%s/%s.%016x%016x%s", d.path, trimmed(l.Name()), d.random(1<<62), d.random(1<<62), suffix)
 	if err := d.env.Disk.Rename(t, l.Path(), to); err != nil {
 		return "", d.fault(t, err)

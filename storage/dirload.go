@@ -48,6 +48,12 @@ func (d *Dir) discover(t *task.T, cfgOf func(topic string, id [16]byte) Config) 
 	if err != nil {
 		return nil, 0, err
 	}
+	seen := make(map[string]bool, len(infos)) // by log name
+	for _, in := range infos {
+		if _, _, future, ok := parseAnyDir(in.Name); ok && !future && in.Dir {
+			seen[in.Name] = true
+		}
+	}
 	for _, in := range infos {
 		if !in.Dir {
 			continue
@@ -56,13 +62,20 @@ func (d *Dir) discover(t *task.T, cfgOf func(topic string, id [16]byte) Config) 
 			d.oweUnlink(trash{path: d.path + "/" + in.Name, dir: true, at: t.Now()})
 			continue
 		}
-		// What is -stray waits for an operator; what is -future was a copy under way.
-		topic, partition, ok := parseLogDir(in.Name)
-		if !ok || topic == MetadataTopic || strings.HasSuffix(in.Name, strayDirSuffix) || strings.HasSuffix(in.Name, futureDirSuffix) {
+		topic, partition, future, ok := parseAnyDir(in.Name)
+		if !ok || topic == MetadataTopic {
 			continue
 		}
+		name := logName(topic, partition)
+		if future {
+			if seen[name] { // what a copy would be made into is there, or another copy
+				d.oweUnlink(trash{path: d.path + "/" + in.Name, dir: true, at: t.Now()})
+				continue
+			}
+			seen[name] = true
+		}
 		d.mu.Lock()
-		_, open := d.logs[in.Name]
+		_, open := d.logs[name]
 		d.mu.Unlock()
 		if open {
 			continue
@@ -81,7 +94,9 @@ func (d *Dir) discover(t *task.T, cfgOf func(topic string, id [16]byte) Config) 
 				segments++
 			}
 		}
-		logs = append(logs, d.newLog(topic, id, partition, cfgOf(topic, id)))
+		l := d.newLog(topic, id, partition, cfgOf(topic, id))
+		l.path, l.future = path, future
+		logs = append(logs, l)
 	}
 	return logs, segments, nil
 }

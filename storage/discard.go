@@ -31,7 +31,7 @@ func (l *Log) discard(t *task.T, s *segment, cut bool) error {
 }
 
 func (l *Log) discardHandle(t *task.T, h *fileHandle) error {
-	c := &l.dir.files
+	c := &l.Dir().files
 	c.mu.Lock()
 	from := h.path
 	// From here on no open may make the file anew.
@@ -39,7 +39,7 @@ func (l *Log) discardHandle(t *task.T, h *fileHandle) error {
 		h.mode = disk.Write
 	}
 	c.mu.Unlock()
-	to := l.dir.trashName(from)
+	to := l.Dir().trashName(from)
 	err := c.rename(t, h, to)
 	if errors.Is(err, disk.ErrNotExist) {
 		return nil // an index that was never made
@@ -47,7 +47,7 @@ func (l *Log) discardHandle(t *task.T, h *fileHandle) error {
 	if err != nil {
 		return err
 	}
-	l.dir.oweUnlink(trash{path: to, handle: h, at: l.deleteDue(t)})
+	l.Dir().oweUnlink(trash{path: to, handle: h, at: l.deleteDue(t)})
 	return nil
 }
 
@@ -83,11 +83,11 @@ func (l *Log) removeSnapshots(t *task.T, which func(offset int64) bool) error {
 			continue
 		}
 		path := segmentName(l.path, o, snapshotSuffix)
-		to := l.dir.trashName(path)
+		to := l.Dir().trashName(path)
 		if err := l.env.Disk.Rename(t, path, to); err != nil {
 			return err
 		}
-		l.dir.oweUnlink(trash{path: to, at: l.deleteDue(t)})
+		l.Dir().oweUnlink(trash{path: to, at: l.deleteDue(t)})
 	}
 	return nil
 }

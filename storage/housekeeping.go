@@ -71,7 +71,7 @@ func (d *Dir) Housekeep(t *task.T) clock.Instant {
 	owing := slices.Clone(d.owing)
 	d.mu.Unlock()
 	for _, l := range owing {
-		l.settle(t, now)
+		l.settle(t, d, now)
 	}
 	d.unlinkDue(t, now)
 	return d.nextDue()
@@ -126,7 +126,7 @@ func (l *Log) oweIndexWrite(t *task.T, s *segment) {
 	list := !l.dueAt.listed
 	l.dueAt.listed = true
 	l.mu.Unlock()
-	l.dir.owe(l, list, at)
+	l.Dir().owe(l, list, at)
 }
 
 // oweFlush sees to it that what was appended is durable within flush.ms.
@@ -141,15 +141,15 @@ func (l *Log) oweFlush(t *task.T, ms int64) {
 	list := !l.dueAt.listed
 	l.dueAt.listed = true
 	l.mu.Unlock()
-	l.dir.owe(l, list, at)
+	l.Dir().owe(l, list, at)
 }
 
 // maxDelayMs is the longest delay that a Duration holds.
 const maxDelayMs = int64(1<<63-1) / int64(time.Millisecond)
 
-// settle does what the log is owed by now, and takes it off the list if that is all. What
-// fails took the log offline.
-func (l *Log) settle(t *task.T, now clock.Instant) {
+// settle does what the log is owed by now, and takes it off d's list if that is all, or if the
+// log moved to another directory meanwhile. What fails took the log offline.
+func (l *Log) settle(t *task.T, d *Dir, now clock.Instant) {
 	l.mu.Lock()
 	index := l.dueAt.index != 0 && l.dueAt.index <= now
 	flush := l.dueAt.flush != 0 && l.dueAt.flush <= now
@@ -166,16 +166,24 @@ func (l *Log) settle(t *task.T, now clock.Instant) {
 	if flush {
 		_ = l.Flush(t)
 	}
-	l.dir.mu.Lock()
+	d.mu.Lock()
 	l.mu.Lock()
-	if l.dueAt.next() == clock.Never {
-		l.dueAt.listed = false
-		if i := slices.Index(l.dir.owing, l); i >= 0 {
-			l.dir.owing = slices.Delete(l.dir.owing, i, i+1)
+	here := l.Dir() == d
+	if !here || l.dueAt.next() == clock.Never {
+		if here {
+			l.dueAt.listed = false
 		}
+		d.owesNothing(l)
 	}
 	l.mu.Unlock()
-	l.dir.mu.Unlock()
+	d.mu.Unlock()
+}
+
+// owesNothing takes a log off the list. Under mu.
+func (d *Dir) owesNothing(l *Log) {
+	if i := slices.Index(d.owing, l); i >= 0 {
+		d.owing = slices.Delete(d.owing, i, i+1)
+	}
 }
 
 func (l *Log) writeOwedIndexes(t *task.T) {

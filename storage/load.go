@@ -103,7 +103,7 @@ func (p *loading) openSegments(t *task.T, infos []disk.Info) error {
 	}
 	for _, in := range infos {
 		if base, ok := offsetName(in.Name, logSuffix); ok {
-			s := newSegment(l.env.RT, &l.dir.files, l.path, base, &l.cfg)
+			s := newSegment(l.env.RT, &l.Dir().files, l.path, base, &l.cfg)
 			s.size.Store(in.Size)
 			s.createdMs = in.ModMillis
 			p.segs = append(p.segs, s)

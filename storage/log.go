@@ -18,11 +18,12 @@ import (
 // SyncedEnd ≤ LogEndOffset.
 type Log struct {
 	env       *Env
-	dir       *Dir
+	dir       task.Published[Dir] // changes with an Exchange, under the gate; without an exploration point of its own
 	topic     string
 	id        [16]byte
 	partition int32
 	path      string
+	future    bool // a copy that is being made, beside the log itself in another directory
 
 	// gate orders everything that changes files. It is held across disk calls.
 	gate        task.Gate
@@ -79,7 +80,7 @@ func (l *Log) Partition() int32  { return l.partition }
 func (l *Log) TopicID() [16]byte { return l.id }
 
 // Dir is the directory that the log is in.
-func (l *Log) Dir() *Dir { return l.dir }
+func (l *Log) Dir() *Dir { return l.dir.Load() }
 
 // Name is "<topic>-<partition>".
 func (l *Log) Name() string { return logName(l.topic, l.partition) }
@@ -97,7 +98,7 @@ func (l *Log) Path() string {
 // take the metadata log with it: the deletions that would make room are written there, into
 // the room that the ballast gave back, and a failed write of its own ends it all the same.
 func (l *Log) dirErr() error {
-	err := l.dir.Err()
+	err := l.Dir().Err()
 	if err != nil && l.topic == MetadataTopic && errors.Is(err, disk.ErrNoSpace) {
 		return nil
 	}
@@ -187,6 +188,11 @@ type Offsets struct {
 func (l *Log) Offsets() Offsets {
 	l.mu.Lock()
 	defer l.mu.Unlock()
+	return l.offsets()
+}
+
+// offsets are the numbers. Under mu.
+func (l *Log) offsets() Offsets {
 	return Offsets{l.start, l.lastStable(), l.hw.offset, l.synced, l.leo.offset, l.epochs.Latest()}
 }
 
@@ -352,7 +358,7 @@ func floorSegment(segs []*segment, offset int64) int {
 // happen to them, and returns what callers are told.
 func (l *Log) failed(t *task.T, err error) error {
 	out := l.fail(err)
-	l.dir.failed(t, err)
+	l.Dir().failed(t, err)
 	return out
 }
 
@@ -364,7 +370,7 @@ func (l *Log) fail(err error) error {
 	l.mu.Lock()
 	first := l.err == nil
 	if first {
-		l.err = fmt.Errorf("%w: %s in %s: %w", ErrOffline, l.Name(), l.dir.path, err)
+		l.err = fmt.Errorf("%w: %s in %s: %w", ErrOffline, l.Name(), l.Dir().path, err)
 	}
 	out := l.err
 	wake := l.syncWaiters
@@ -381,7 +387,7 @@ func (l *Log) fail(err error) error {
 
 // observe completes an event and passes it on. No lock is held.
 func (l *Log) observe(e Event) {
-	e.Dir, e.Topic, e.Partition = l.dir.path, l.topic, l.partition
+	e.Dir, e.Topic, e.Partition = l.Dir().path, l.topic, l.partition
 	l.env.observe(e)
 }
 

@@ -32,6 +32,8 @@ const (
 	LogDeleted
 	// BallastReleased: the disk was full, Bytes were given back for deletions.
 	BallastReleased
+	// LogMoved: the log, up to Offset, is in another directory of the node now: Dir.
+	LogMoved
 )
 
 // String is the kind in kebab-case.
@@ -48,6 +50,7 @@ var kindNames = [...]string{
 	IndexRebuilt: "index-rebuilt", SegmentDeleted: "segment-deleted", LogCorrupt: "log-corrupt",
 	LogOffline: "log-offline", DirOffline: "dir-offline", LogCreated: "log-created",
 	LogDeleted: "log-deleted", BallastReleased: "ballast-released",
+	LogMoved: "log-moved",
 }
 
 // Event is one happening in a Dir. Which numbers mean something is said at the Kind.

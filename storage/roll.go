@@ -55,7 +55,7 @@ func (l *Log) drawJitter() {
 	l.mu.Lock()
 	most := min(l.cfg.SegmentJitterMs, l.cfg.SegmentMs)
 	l.mu.Unlock()
-	jitter := l.dir.random(most)
+	jitter := l.Dir().random(most)
 	l.mu.Lock()
 	l.jitterMs = jitter
 	l.mu.Unlock()
@@ -83,7 +83,7 @@ func (l *Log) roll(t *task.T, base int64) error {
 	old := l.active()
 	if base <= l.loadedPoint {
 		// A clean stop says that all is durable up to its end; this segment is not, once it ends there.
-		if err := l.dir.CheckpointRecoveryPoints(t); err != nil {
+		if err := l.Dir().CheckpointRecoveryPoints(t); err != nil {
 			return l.failed(t, err)
 		}
 		l.loadedPoint = -1
@@ -115,7 +115,7 @@ func (l *Log) newActive(t *task.T, base int64) (*segment, error) {
 	l.mu.Lock()
 	cfg := l.cfg
 	l.mu.Unlock()
-	s := newSegment(l.env.RT, &l.dir.files, l.path, base, &cfg)
+	s := newSegment(l.env.RT, &l.Dir().files, l.path, base, &cfg)
 	s.createdMs = t.UnixMilli()
 	if err := s.activate(t, true); err != nil {
 		return nil, errors.Join(err, s.close(t)) // nobody else knows it
@@ -171,7 +171,7 @@ func (l *Log) flushRolled() {
 	l.flushing = true
 	l.mu.Unlock()
 	if start {
-		l.dir.group.Go("flush "+l.Name(), l.flushSealed)
+		l.Dir().group.Go("flush "+l.Name(), l.flushSealed)
 	}
 }
 

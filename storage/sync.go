@@ -161,7 +161,7 @@ func (l *Log) syncFiles(t *task.T, segs, sealed []*segment, from int64, path str
 }
 
 func (l *Log) syncHandle(t *task.T, h *fileHandle) error {
-	return l.dir.files.with(t, h, func(f disk.File) error { return f.Sync(t) })
+	return l.Dir().files.with(t, h, func(f disk.File) error { return f.Sync(t) })
 }
 
 // syncPath makes a file durable that is not open.

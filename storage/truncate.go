@@ -98,7 +98,7 @@ func (l *Log) lowerRecoveryPoint(t *task.T, offset int64) error {
 	if !lower {
 		return nil
 	}
-	if err := l.dir.CheckpointRecoveryPoints(t); err != nil {
+	if err := l.Dir().CheckpointRecoveryPoints(t); err != nil {
 		return l.failed(t, err)
 	}
 	return nil
@@ -289,7 +289,7 @@ func (l *Log) truncateFully(t *task.T, offset int64) error {
 		return l.failed(t, err)
 	}
 	// A log start above what is there would empty the log at the next start.
-	if err := l.dir.CheckpointLogStarts(t); err != nil {
+	if err := l.Dir().CheckpointLogStarts(t); err != nil {
 		return l.failed(t, err)
 	}
 	l.observe(Event{Kind: LogTruncated, From: end, Offset: offset})
@@ -351,7 +351,7 @@ func (l *Log) moveStart(t *task.T, to int64) error {
 	l.mu.Lock()
 	l.nextStart = to
 	l.mu.Unlock()
-	if err := l.dir.CheckpointLogStarts(t); err != nil {
+	if err := l.Dir().CheckpointLogStarts(t); err != nil {
 		return l.failed(t, err)
 	}
 	l.mu.Lock()

@@ -14,6 +14,7 @@ import (
 	"seedlog/clock/task"
 	"seedlog/node/conn"
 	"seedlog/node/replica"
+	"seedlog/storage"
 )
 
 func (s *Service) describeLogDirs(t *task.T, r *conn.Request, req *kmsg.DescribeLogDirsRequest) kmsg.Response {
@@ -59,8 +60,8 @@ func askedLogs(req *kmsg.DescribeLogDirsRequest) map[namedLog]bool {
 // logsOf lists the directory's partitions by name, those that are asked for.
 func (s *Service) logsOf(d replica.Dir, asked map[namedLog]bool) []kmsg.DescribeLogDirsResponseDirTopic {
 	var topics []kmsg.DescribeLogDirsResponseDirTopic
-	for _, p := range s.hostedIn(d) {
-		index := p.Key().Partition
+	for _, h := range s.hostedIn(d) {
+		p, index := h.p, h.p.Key().Partition
 		if asked != nil && !asked[namedLog{p.Topic(), index}] {
 			continue
 		}
@@ -70,21 +71,34 @@ func (s *Service) logsOf(d replica.Dir, asked map[namedLog]bool) []kmsg.Describe
 			topics = append(topics, topic)
 		}
 		out := kmsg.NewDescribeLogDirsResponseDirTopicPartition()
-		out.Partition, out.Size = index, p.Log().Size()
-		out.OffsetLag = max(p.Log().HighWatermark()-p.Log().LogEndOffset(), 0)
+		out.Partition, out.Size, out.IsFuture = index, h.log.Size(), h.future
+		if h.future { // against the replica that it becomes
+			out.OffsetLag = max(p.Log().LogEndOffset()-h.log.LogEndOffset(), 0)
+		} else {
+			out.OffsetLag = max(p.Log().HighWatermark()-p.Log().LogEndOffset(), 0)
+		}
 		topic := &topics[len(topics)-1]
 		topic.Partitions = append(topic.Partitions, out)
 	}
 	return topics
 }
 
-func (s *Service) hostedIn(d replica.Dir) []*replica.Partition {
-	var list []*replica.Partition
+// hosted is a log in a directory: a partition's, or the copy that is to become it (KIP-113).
+type hosted struct {
+	p      *replica.Partition
+	log    *storage.Log
+	future bool
+}
+
+func (s *Service) hostedIn(d replica.Dir) []hosted {
+	var list []hosted
 	for _, p := range s.Replicas.Partitions() {
 		if p.Log().Dir() == d.Dir {
-			list = append(list, p)
+			list = append(list, hosted{p, p.Log(), false})
+		} else if f := s.Replicas.FutureOf(p); f != nil && f.Dir() == d.Dir {
+			list = append(list, hosted{p, f, true})
 		}
 	}
-	slices.SortFunc(list, replica.ByName)
+	slices.SortFunc(list, func(a, b hosted) int { return replica.ByName(a.p, b.p) })
 	return list
 }

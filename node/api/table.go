@@ -68,6 +68,7 @@ func table() []entry {
 		{key: 23, min: 2, max: 4, maxFrame: mediumFrame, handle: on((*Service).offsetForLeaderEpoch)},
 		{key: 32, at: both, growth: 1024, min: 1, max: 4, maxFrame: mediumFrame, handle: on((*Service).describeConfigs)},
 		{key: 33, at: both, min: 0, max: 2, maxFrame: mediumFrame, handle: on((*Service).alterConfigs)},
+		{key: 34, min: 1, max: 2, maxFrame: mediumFrame, handle: on((*Service).alterReplicaLogDirs)},
 		{key: 35, min: 1, max: 5, maxFrame: mediumFrame, handle: on((*Service).describeLogDirs)},
 		{key: 37, at: both, min: 0, max: 3, maxFrame: mediumFrame, handle: on((*Service).createPartitions)},
 		{key: 44, at: both, min: 0, max: 1, maxFrame: mediumFrame, handle: on((*Service).incrementalAlterConfigs)},

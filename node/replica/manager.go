@@ -37,6 +37,9 @@ type Env struct {
 	// it says of leaders is from before the start, and nothing is led: whoever led then may have
 	// lost its tail since, or its leadership. Zero is nobody in particular.
 	Incarnation meta.UUID
+	// Placed has the controller told where a replica is (PlaceOf); who does so calls PlaceTold. It
+	// must not wait. Without it nobody is told.
+	Placed func(Key)
 }
 
 // Dir is a log directory with its id from meta.properties.
@@ -64,6 +67,9 @@ type Manager struct {
 	image             task.Published[meta.Image] // the newest
 	isr               isrKeeper
 	sent, received    throttle // of throttled replicas, to followers and from leaders
+	moved             throttle // between directories
+	placed            func(Key)
+	moves             task.Int64 // and wishes: how many there were since the start
 
 	mu         task.Mutex
 	partitions map[Key]*Partition
@@ -71,6 +77,9 @@ type Manager struct {
 	unclaimed  map[Key][]*storage.Log  // loaded, and not yet seen in the metadata; several where a topic id is missing
 	deleted    []meta.UUID             // topics that the first metadata says were deleted
 	names      map[name][]*storage.Log // of unclaimed
+	futures    map[Key]*storage.Log    // loaded copies of replicas that were moving between directories
+	wishes     map[name]*storage.Dir   // where replicas are to be that are not here
+	movers     map[*storage.Dir]*mover // by the directory that they move to
 	hosts      map[*storage.Dir]int    // how many partitions each directory has
 	fetchers   map[source]*fetcher
 	sources    []*fetcher                   // of fetchers, in the order of creation
@@ -96,11 +105,14 @@ func NewManager(env Env) *Manager {
 		failed:     map[Key]error{},
 		unclaimed:  map[Key][]*storage.Log{},
 		names:      map[name][]*storage.Log{},
+		futures:    map[Key]*storage.Log{},
+		wishes:     map[name]*storage.Dir{},
+		movers:     map[*storage.Dir]*mover{},
 		hosts:      map[*storage.Dir]int{},
 		fetchers:   map[source]*fetcher{},
 
 		dial: env.Dial, listener: env.InterBrokerListener, controller: env.Controller, brokerEpoch: env.BrokerEpoch,
-		fetchersPerBroker: env.Config().NumReplicaFetchers, incarnation: env.Incarnation,
+		fetchersPerBroker: env.Config().NumReplicaFetchers, incarnation: env.Incarnation, placed: env.Placed,
 	}
 	if m.brokerEpoch == nil {
 		m.brokerEpoch = func() int64 { return -1 }
@@ -109,6 +121,7 @@ func NewManager(env Env) *Manager {
 	m.isr.init(m)
 	m.sent.init(env.RT)
 	m.received.init(env.RT)
+	m.moved.init(env.RT)
 	m.mu.Init(env.RT, "replica.Manager")
 	m.list.Init(env.RT, new([]*Partition))
 	return m
@@ -121,7 +134,10 @@ func (m *Manager) Adopt(skip ...string) {
 	defer m.mu.Unlock()
 	for _, d := range m.dirs {
 		for _, l := range d.Dir.Logs() {
-			if !slices.Contains(skip, l.Topic()) {
+			if l.Future() {
+				m.futures[keyOf(l)] = l
+				m.moves.Add(1)
+			} else if !slices.Contains(skip, l.Topic()) {
 				m.unclaimed[keyOf(l)] = append(m.unclaimed[keyOf(l)], l)
 				n := name{l.Topic(), l.Partition()}
 				m.names[n] = append(m.names[n], l)
@@ -170,6 +186,7 @@ func (m *Manager) wakeDir(d *storage.Dir) {
 			p.check()
 		}
 	}
+	m.wakeMovers()
 }
 
 func (m *Manager) emit(e event.Event) {
@@ -226,7 +243,9 @@ func (m *Manager) MetadataChanged(t *task.T, d *meta.Delta) {
 	m.assignAll(t, d.To, append(work, m.begun(d)...))
 	if d.From.Offset < 0 {
 		m.strayUnclaimed(t)
+		m.dropFutures(t)
 	}
+	m.wakeMovers()
 	m.configsChanged(d)
 	if len(d.Brokers) > 0 {
 		m.brokersChanged()
@@ -350,11 +369,12 @@ func registration(state *meta.Partition) partition.Registration {
 func (m *Manager) host(t *task.T, image *meta.Image, a assignment, state *meta.Partition, at int) (*Partition, error) {
 	topic, k := a.topic, Key{a.topic.ID, a.index}
 	m.mu.Lock()
-	p, log := m.partitions[k], m.claim(k)
+	p, logs, future := m.partitions[k], m.claim(k), m.futures[k]
 	m.mu.Unlock()
 	if p != nil {
 		return p, nil
 	}
+	log := m.choose(t, logs, state)
 	cfg := m.config()
 	settings := cfg.Topic(image.Config(meta.TopicResource, topic.Name).Map())
 	if log == nil {
@@ -362,11 +382,14 @@ func (m *Manager) host(t *task.T, image *meta.Image, a assignment, state *meta.P
 			if err := m.mayBeOffline(state, at); err != nil {
 				return nil, err
 			}
+			if err := m.unfinished(t, future, state); err != nil {
+				return nil, err
+			}
 		}
 		if err := m.clearName(t, topic.Name, k); err != nil {
 			return nil, err
 		}
-		dir, err := m.pick(state, at)
+		dir, err := m.pick(name{topic.Name, k.Partition}, state, at)
 		if err != nil {
 			return nil, err
 		}
@@ -386,6 +409,9 @@ func (m *Manager) host(t *task.T, image *meta.Image, a assignment, state *meta.P
 	list := append(slices.Clone(*m.list.Load()), p)
 	m.list.Store(&list)
 	m.mu.Unlock()
+	if future != nil {
+		m.resumeMove(t, p, future, state)
+	}
 	return p, nil
 }
 
@@ -396,14 +422,13 @@ func (m *Manager) moveHost(d *storage.Dir, by int) {
 	m.mu.Unlock()
 }
 
-// claim takes the loaded log of a partition, if there is one; under mu.
-func (m *Manager) claim(k Key) *storage.Log {
-	if len(m.unclaimed[k]) == 0 {
-		return nil
+// claim takes the loaded logs of a partition, if there are any; under mu.
+func (m *Manager) claim(k Key) []*storage.Log {
+	logs := slices.Clone(m.unclaimed[k])
+	for _, l := range logs {
+		m.take(l)
 	}
-	log := m.unclaimed[k][0]
-	m.take(log)
-	return log
+	return logs
 }
 
 // take takes a loaded log from those that nobody has claimed, and reports whether it was one;
@@ -454,20 +479,26 @@ func (m *Manager) mayBeOffline(state *meta.Partition, at int) error {
 	return nil
 }
 
-// pick chooses the directory of a new log, the assigned one or the one with the fewest, and
-// counts it there already: several are made at once.
-func (m *Manager) pick(state *meta.Partition, at int) (*storage.Dir, error) {
+// pick chooses the directory of a new log, the one wished for, the assigned one or the one with
+// the fewest, and counts it there already: several are made at once.
+func (m *Manager) pick(n name, state *meta.Partition, at int) (*storage.Dir, error) {
 	var best *storage.Dir
 	fewest := 0
 	var failure error
 	m.mu.Lock()
 	defer m.mu.Unlock()
+	wished := m.wishes[n] // a wish comes before what the metadata says, as in Kafka
+	delete(m.wishes, n)
 	for _, d := range m.dirs {
 		if err := d.Dir.Err(); err != nil {
 			failure = err
 			continue
 		}
-		if at < len(state.Directories) && state.Directories[at] == d.ID {
+		if d.Dir == wished {
+			best = d.Dir
+			break
+		}
+		if wished == nil && at < len(state.Directories) && state.Directories[at] == d.ID {
 			best = d.Dir
 			break
 		}
@@ -486,6 +517,7 @@ func (m *Manager) deleteTopic(t *task.T, topic *meta.Topic) {
 	for i := range topic.Partitions {
 		m.remove(t, Key{topic.ID, int32(i)})
 	}
+	m.forgetWishes(topic)
 }
 
 // remove ends a replica and deletes its log.
@@ -501,10 +533,13 @@ func (m *Manager) remove(t *task.T, k Key) {
 	}
 	m.mu.Unlock()
 	if p == nil {
+		m.dropFuture(t, k)
 		return
 	}
 	m.refetch(p, partition.Registration{Leader: meta.NoLeader})
-	p.close()
+	if x := p.close(); x != nil {
+		x.remove(t)
+	}
 	if err := p.log.Dir().Delete(t, p.log); err != nil {
 		m.emit(event.PartitionFailed{Topic: p.topic, Partition: k.Partition, Err: err})
 	}
@@ -563,6 +598,9 @@ func (m *Manager) configsChanged(d *meta.Delta) {
 			settings := cfg.Topic(d.To.Config(meta.TopicResource, p.topic).Map())
 			p.settings.Store(&settings)
 			p.log.SetConfig(logConfig(cfg, &settings))
+			if f := m.FutureOf(p); f != nil {
+				f.SetConfig(logConfig(cfg, &settings))
+			}
 			p.advance()
 		}
 	}

@@ -6,6 +6,7 @@ import (
 	"os"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -30,6 +31,39 @@ type host struct {
 	m     *Manager
 	cfg   *config.Config
 	image *meta.Image
+
+	mu   sync.Mutex
+	told []meta.UUID // the directories that the controller was told of
+}
+
+// tell notes what the controller is told.
+func (h *host) tell(k Key) {
+	id, ok := h.m.PlaceOf(k)
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if ok {
+		h.told = append(h.told, id)
+	}
+}
+
+// lastTold is the directory that the controller was told of last.
+func (h *host) lastTold() meta.UUID {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if len(h.told) == 0 {
+		return meta.UUID{}
+	}
+	return h.told[len(h.told)-1]
+}
+
+// until waits for what other tasks do.
+func (h *host) until(what string, cond func() bool) {
+	h.t.Helper()
+	for deadline := h.tk.Now().Add(time.Minute); !cond(); h.tk.Sleep(h.tk.Now().Add(time.Millisecond)) {
+		if h.tk.Now() > deadline {
+			panic("never: " + what)
+		}
+	}
 }
 
 // onDisk runs fn with a manager whose directory is path.

@@ -2,6 +2,7 @@ package replica
 
 import (
 	"errors"
+	"math/rand/v2"
 	"testing"
 
 	"seedlog/clock/live"
@@ -25,7 +26,7 @@ func withDirs(t *testing.T, paths [2]string, broken string, image *meta.Image, f
 		var dirs []Dir
 		topic := cfg.Topic(nil)
 		for i, path := range paths {
-			dir, err := storage.OpenDir(tk, storage.Env{RT: rt, Disk: osfs.New(osfs.Options{})}, path, storage.DirConfig{})
+			dir, err := storage.OpenDir(tk, storage.Env{RT: rt, Disk: osfs.New(osfs.Options{}), Rand: rand.New(rand.NewPCG(1, uint64(i)))}, path, storage.DirConfig{})
 			if err != nil {
 				t.Error(err)
 				return
@@ -39,7 +40,7 @@ func withDirs(t *testing.T, paths [2]string, broken string, image *meta.Image, f
 			dirs = append(dirs, Dir{ID: meta.UUID{byte(i + 1)}, Dir: dir})
 		}
 		h := &host{t: t, tk: tk, cfg: cfg, image: image}
-		h.m = NewManager(Env{RT: rt, Self: self, Config: func() *config.Config { return cfg }, Dirs: dirs})
+		h.m = NewManager(Env{RT: rt, Self: self, Config: func() *config.Config { return cfg }, Dirs: dirs, Placed: h.tell})
 		h.m.Adopt()
 		h.m.Start()
 		if image.Offset >= 0 {

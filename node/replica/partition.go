@@ -36,7 +36,7 @@ func (k Key) Compare(o Key) int {
 
 // Partition is this broker's replica of one partition.
 //
-// Lock order: the role, Watchers, Partition, then the log's own.
+// Lock order: the moves, the role, Watchers, Partition, then the log's own.
 type Partition struct {
 	key   Key
 	topic string
@@ -56,6 +56,9 @@ type Partition struct {
 	fetchedBy *fetcher   // under Manager.mu
 	isrAsked  bool       // under isrKeeper.mu
 
+	// moves orders what is done about the replica's move to another directory.
+	moves task.Gate
+
 	mu       task.Mutex
 	leader   *partition.Leader      // nil while another broker leads, or none
 	reg      partition.Registration // the newest metadata
@@ -68,6 +71,10 @@ type Partition struct {
 	enough   int                    // so many end the syncer's wait for more; 0: it does not wait
 	syncer   *task.T                // who waits
 
+	move      *move // to another directory, or nil
+	announced bool  // the controller is to have the replica in the move's directory
+	placeTold bool  // and knows it
+
 	unsettled    bool          // the pending proposal is to be made again
 	proposeAfter clock.Instant // after a refusal
 }
@@ -76,6 +83,7 @@ func newPartition(m *Manager, key Key, log *storage.Log, settings config.Topic) 
 	p := &Partition{key: key, topic: log.Topic(), m: m, log: log}
 	p.reg = partition.Registration{Leader: -1, LeaderEpoch: -1, PartitionEpoch: -1}
 	p.role.Init(m.rt, "replica.Partition.role")
+	p.moves.Init(m.rt, "replica.Partition.moves")
 	p.mu.Init(m.rt, "replica.Partition")
 	p.Appended.Init(m.rt)
 	p.Committed.Init(m.rt)
@@ -440,12 +448,14 @@ func (p *Partition) follow(t *task.T, reg partition.Registration) {
 	}
 }
 
-// close ends the replica; whoever waits gets an error.
-func (p *Partition) close() {
+// close ends the replica; whoever waits gets an error. It returns the move that is under way.
+func (p *Partition) close() *move {
 	p.mu.Lock()
 	p.gone, p.leader = true, nil
+	x := p.move
 	p.mu.Unlock()
 	p.check()
+	return x
 }
 
 // ByName orders partitions by topic name and index.
