@@ -115,6 +115,13 @@ func TestReplicasMoveBetweenDirectories(t *testing.T) {
 		t.Fatal(err)
 	}
 	c.await("in sync", func() bool { return c.inSync("t", 3) })
+	c.await("hosted", func() bool { // the metadata is there before the replicas are
+		n := 0
+		for _, m := range c.members {
+			n += len(c.in(m, "meta", "t")) + len(c.in(m, "a", "t")) + len(c.in(m, "b", "t"))
+		}
+		return n == 18
+	})
 	w := c.writer("t")
 	moved := map[int32][]int32{}
 	for _, m := range c.members {
