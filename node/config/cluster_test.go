@@ -113,7 +113,7 @@ func TestReplicationSettings(t *testing.T) {
 		ReplicaFetchMinBytes: 1, ReplicaFetchBackoffMs: 1000, ReplicaSocketTimeoutMs: 30000, NumReplicaFetchers: 1,
 		AutoLeaderRebalance: true, LeaderImbalanceCheckMs: 300_000, LeaderImbalancePercentage: 10, UncleanElectionIntervalMs: 300_000,
 		ControlledShutdown: true, InitialRegistrationTimeoutMs: 60000, RequestTimeoutMs: 30000,
-		LeaderThrottledRate: Unthrottled, FollowerThrottledRate: Unthrottled,
+		LeaderThrottledRate: Unthrottled, FollowerThrottledRate: Unthrottled, AlterLogDirsThrottledRate: Unthrottled,
 	}
 	if diff := cmp.Diff(want, c.Replication); diff != "" {
 		t.Error(diff)

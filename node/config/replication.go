@@ -35,6 +35,8 @@ type Replication struct {
 	// Throttled rates, in bytes a second; Unthrottled if unset.
 	LeaderThrottledRate   int64
 	FollowerThrottledRate int64
+	// AlterLogDirsThrottledRate is how fast replicas are moved between directories, in bytes a second.
+	AlterLogDirsThrottledRate int64
 }
 
 // replicationDefs are the settings of Replication.
@@ -81,6 +83,7 @@ func (c *Config) resolveReplication() error {
 	c.RequestTimeoutMs = int32(c.num("request.timeout.ms"))
 	c.LeaderThrottledRate = c.num("leader.replication.throttled.rate")
 	c.FollowerThrottledRate = c.num("follower.replication.throttled.rate")
+	c.AlterLogDirsThrottledRate = c.num("replica.alter.log.dirs.io.max.bytes.per.second")
 	switch {
 	case c.ReplicaFetchWaitMaxMs > c.ReplicaSocketTimeoutMs:
 		return rulef("replica.socket.timeout.ms should always be at least replica.fetch.wait.max.ms to prevent unnecessary socket timeouts")

@@ -26,9 +26,6 @@ var (
 	errCopyOnly = errors.New("the log is in none of the directories, only a copy that was not finished")
 )
 
-// lostDir is the directory id that tells the controller that a replica is in none (KIP-858).
-var lostDir = meta.UUID{15: 2}
-
 // wishesMax bounds how many replicas that are not here have a directory wished for.
 const wishesMax = 10_000
 
@@ -174,7 +171,7 @@ func (m *Manager) PlaceOf(k Key) (id meta.UUID, ok bool) {
 	p, lost := m.partitions[k], m.failed[k] != nil && m.futures[k] != nil
 	m.mu.Unlock()
 	if p == nil {
-		return lostDir, lost
+		return meta.DirLost, lost
 	}
 	if m.moves.Load() > 0 {
 		p.mu.Lock()
@@ -233,11 +230,8 @@ func (m *Manager) tellPlace(k Key) {
 // assignedTo reports whether the metadata has this broker's replica in the directory; known is
 // false where it knows of no directories.
 func assignedTo(p *meta.Partition, self int32, dir meta.UUID) (is, known bool) {
-	at := slices.Index(p.Replicas, self)
-	if at < 0 || at >= len(p.Directories) {
-		return false, false
-	}
-	return p.Directories[at] == dir, true
+	in, known := p.Dir(self)
+	return known && in == dir, known
 }
 
 // takeFuture takes the copy of a partition's log that the directories were loaded with.

@@ -202,7 +202,7 @@ func TestACopyAloneIsNoReplica(t *testing.T) {
 		if _, err := h.m.Partition(k); !errors.Is(err, storage.ErrOffline) {
 			t.Errorf("the partition: %v", err)
 		}
-		if id, ok := h.m.PlaceOf(k); !ok || id != lostDir {
+		if id, ok := h.m.PlaceOf(k); !ok || id != meta.DirLost {
 			t.Errorf("the controller is to have it in %v", id)
 		}
 	})
