@@ -2,6 +2,7 @@
 
 import json
 import os
+import random
 import re
 import signal
 import socket
@@ -14,7 +15,7 @@ from pathlib import Path
 import clients
 import dumps
 from tools import TOPIC_TOOL, expect
-from world import SEEDLOG, Failure, Refused, free_port, java, run
+from world import SEEDLOG, Failure, Refused, java, run
 
 NODES = 3
 REASSIGN_TOOL = "org.apache.kafka.tools.reassign.ReassignPartitionsCommand"
@@ -50,10 +51,10 @@ class Cluster:
 
     @staticmethod
     def _free_ports():
-        """The first of a row of free ports."""
+        """The first of a row of free ports, below those that connections leave from: a killed node's stay free."""
         while True:
-            base = free_port()
-            if base + 2 * NODES < 65536 and all(_free(base + k) for k in range(2 * NODES)):
+            base = random.randrange(10000, 32768 - 2 * NODES)
+            if all(_free(base + k) for k in range(2 * NODES)):
                 return base
 
     def node_dir(self, node):
