@@ -129,7 +129,6 @@ func (r *Run) startCluster(sh shape) bool {
 		s.props["offsets.topic.replication.factor"] = strconv.Itoa(min(3, sh.nodes))
 	}
 	c.ghost = newGhost(r, voters)
-	c.ghost.quorum.Snapshotted = c.ghost.snapshotted
 	for _, s := range r.servers {
 		if n, err := strconv.Atoi(s.settings()["min.insync.replicas"]); err == nil {
 			c.ghost.quorum.State.DefaultMinISR = n

@@ -2,7 +2,6 @@ package scenarios
 
 import (
 	"errors"
-	"fmt"
 	"math/rand/v2"
 	"slices"
 	"time"
@@ -251,5 +250,3 @@ func (c *clusterPlan) rollFrom(rng *rand.Rand, i int) {
 	}
 	c.after(drawn(rng, 500*time.Millisecond, 5*time.Second), func() { c.rollFrom(rng, i+1) })
 }
-
-func (c *clusterPlan) String() string { return fmt.Sprint(c.plan) }

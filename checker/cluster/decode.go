@@ -37,7 +37,6 @@ type (
 		id               int32
 		incarnation      ID
 		epoch            int64
-		rack             string
 		fenced, shutting bool
 		dirs             []ID
 	}
@@ -218,7 +217,7 @@ func (r *reader) registerBroker(version uint64) any {
 		r.take(4)
 		r.tags(nil)
 	})
-	rec.rack, _ = r.string()
+	r.string() // rack
 	rec.fenced = r.bool()
 	if version >= 1 {
 		rec.shutting = r.bool()

@@ -14,9 +14,6 @@ import (
 // Quorum is the metadata logs of all machines, and the one that is committed.
 type Quorum struct {
 	State *State
-	// Snapshotted, if it is set, is the end of the newest snapshot that a machine has durably: what
-	// a leader's snapshot contains may go from the log before the log begins where that ends.
-	Snapshotted func(id int32) int64
 
 	v         *checker.Verdict
 	logs      []metadataLog
@@ -103,7 +100,7 @@ func (q *Quorum) Forget(id int32) { q.logs[id-1] = metadataLog{} }
 func (q *Quorum) See(id int32, start int64, batches []logfile.Batch, kept int, durable int64) {
 	l := &q.logs[id-1]
 	where := fmt.Sprintf("metadata log of node %d", id)
-	if end, had := max(ends(batches), start), min(l.durable, l.checked); end < had && (q.Snapshotted == nil || q.Snapshotted(id) < had) {
+	if end, had := max(ends(batches), start), min(l.durable, l.checked); end < had {
 		q.v.Failf("I35", where, "ends at %d, and what was committed was durable there up to %d", end, had)
 	}
 	if kept < len(batches) {

@@ -63,14 +63,6 @@ func TestQuorumFindsBrokenLogs(t *testing.T) {
 			q.See(3, 0, logs{leads(0, 1, 1), batch(1, 2, -1, featureRec("f", 3))}, 0, 2)
 		}, ""},
 		{"durable and committed, and truncated", func(q *Quorum) { q.See(1, 0, logs{leads(0, 1, 1)}, 1, 1) }, "I35"},
-		{"truncated, and a snapshot has it", func(q *Quorum) {
-			q.Snapshotted = func(int32) int64 { return 2 }
-			q.See(1, 0, logs{leads(0, 1, 1)}, 1, 1)
-		}, ""},
-		{"truncated, and a snapshot has less", func(q *Quorum) {
-			q.Snapshotted = func(int32) int64 { return 1 }
-			q.See(1, 0, logs{leads(0, 1, 1)}, 1, 1)
-		}, "I35"},
 		{"truncated by a new disk", func(q *Quorum) { q.Forget(1); q.See(1, 0, logs{}, 0, 0) }, ""},
 		{"replaced by a snapshot", func(q *Quorum) { q.See(1, 9, logs{}, 0, 9) }, ""},
 		{"an uncommitted tail is truncated", func(q *Quorum) {

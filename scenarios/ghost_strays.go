@@ -3,7 +3,6 @@ package scenarios
 import (
 	"slices"
 
-	"seedlog/checker/cluster"
 	"seedlog/node/event"
 	"seedlog/node/meta"
 )
@@ -18,19 +17,4 @@ func (g *ghost) stray(s *server, e event.LogStray) {
 	}
 	g.verdict.Failf("I32", s.where(e.Log), "is put aside as a stray by its broker, a replica of it since metadata offset %d, which started at %d", p.Placed, s.bootedAt)
 	g.hand()
-}
-
-// snapshotted is the end of the newest snapshot that a server's disk has, whatever happens.
-func (g *ghost) snapshotted(id int32) (newest int64) {
-	s := g.r.servers[id-1]
-	for _, dir := range s.guard.LogDirs {
-		path := dir + "/" + metadataDir
-		for _, info := range s.Disk.List(path) {
-			end, _, ok := cluster.SnapshotID(info.Name)
-			if b, durable := s.Disk.ReadDurable(path + "/" + info.Name); ok && durable && int64(len(b)) == info.Size {
-				newest = max(newest, end)
-			}
-		}
-	}
-	return newest
 }
