@@ -65,6 +65,7 @@ func fencedReaders(r *Run) {
 		ask(leader, 10, before, before, kerr.FencedLeaderEpoch)
 		ask(leader, 10, now+1, before, kerr.UnknownLeaderEpoch)
 		ask(4, 10, now, before, kerr.UnknownLeaderEpoch)
+		ask(11-leader, 10, before, before, kerr.FencedLeaderEpoch) // a follower knows it, too (KIP-392)
 		got := ask(leader, 10, now, before, nil)
 		s.must(got.DivergingEpoch < 0 && len(got.Batches) == 3, "I5", "who read up to where the logs part gets %d batches, diverging in epoch %d", len(got.Batches), got.DivergingEpoch)
 		got = ask(leader, 12, now, before, nil)

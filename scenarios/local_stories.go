@@ -61,9 +61,54 @@ func voterChanges(r *Run) {
 		s.World.Net.Partition(leader.Name, s.node(second).Name)
 		s.removeVoter(leader, first, 200*time.Millisecond)
 		s.removeVoter(leader, second, 200*time.Millisecond)
+		s.leads(func(c *server) bool { return c != leader })
 		s.together()
 		s.makes("nine", "ten", "eleven", "twelve", "thirteen", "fourteen", "fifteen", "sixteen")
+		s.returns(leader)
+		s.removesItself()
 	})
+}
+
+// returns lets the leaders of the quorum fail until the old one leads again: the voters that it
+// wanted, and that were cut off its log, are not those that it asks then.
+func (s *tale) returns(old *server) {
+	for range 6 {
+		c := s.leads(func(c *server) bool { return true })
+		if s.failed || c == old {
+			return
+		}
+		s.kill(c.id)
+		s.leads(func(now *server) bool { return now != c })
+		if s.start(c.id); s.failed {
+			return
+		}
+		s.wait(2 * time.Second)
+	}
+}
+
+// removesItself: a leader of the quorum that is asked to remove itself does so, and ends with
+// the commit of that.
+func (s *tale) removesItself() {
+	c := s.leads(func(c *server) bool { return true })
+	if s.failed {
+		return
+	}
+	s.removeVoter(c, c.id, 2*time.Second)
+	s.leads(func(now *server) bool { return now != c })
+	s.until("it is no voter", 20*time.Second, func() bool {
+		s.cluster.ghost.look()
+		return !s.cluster.ghost.quorum.Votes(c.id)
+	})
+	s.makes("seventeen", "eighteen", "nineteen", "twenty")
+}
+
+// leads waits for a leader of the quorum that will do.
+func (s *tale) leads(will func(c *server) bool) (c *server) {
+	s.until("somebody leads the quorum", 30*time.Second, func() bool {
+		c = s.cluster.controller()
+		return c != nil && c.Up() && will(c)
+	})
+	return c
 }
 
 // makes tries to make a topic by several names, one after the other, until one is made.

@@ -1,7 +1,9 @@
 package cluster
 
 import (
+	"encoding/binary"
 	"fmt"
+	"slices"
 
 	"seedlog/checker/logfile"
 )
@@ -65,4 +67,56 @@ func (q *Quorum) have(voters []Voter, b *logfile.Batch) (n int) {
 		}
 	}
 	return n
+}
+
+// elected is I9 for the first batch of an epoch: it names the voters, which are those that the
+// log before it names last, and who voted for the leader, which is a majority of them. Of a log
+// that goes on from a snapshot only the records in it say who they are.
+func (q *Quorum) elected(before []logfile.Batch, b *logfile.Batch, start int64, where string) {
+	if !b.IsControl() {
+		return
+	}
+	records, err := b.Records()
+	if err != nil || len(records) == 0 || len(records[0].Key) < 4 || binary.BigEndian.Uint16(records[0].Key[2:]) != 2 {
+		return
+	}
+	r := &reader{b: records[0].Value}
+	ids := func() (list []int32) {
+		r.skipArray(func() {
+			list = append(list, r.int32())
+			r.tags(nil)
+		})
+		slices.Sort(list)
+		return list
+	}
+	r.take(6) // the version, and the leader
+	named, granting := ids(), ids()
+	want := q.initial
+	if start > 0 {
+		want = nil
+	}
+	for i := range before {
+		if !before[i].IsControl() {
+			continue
+		}
+		if records, err := before[i].Records(); err == nil {
+			if v := votersIn(records); v != nil {
+				want = v
+			}
+		}
+	}
+	if want == nil || r.bad {
+		return
+	}
+	var voters []int32
+	for _, v := range want {
+		voters = append(voters, v.ID)
+	}
+	slices.Sort(voters)
+	stranger := func(id int32) bool { return !slices.Contains(voters, id) }
+	if !slices.Equal(named, voters) {
+		q.v.Failf("I9", where, "epoch %d at offset %d begins with the voters %v, and the log before names %v", b.Epoch, b.Base, named, voters)
+	} else if slices.ContainsFunc(granting, stranger) || len(slices.Compact(granting)) < len(voters)/2+1 {
+		q.v.Failf("I9", where, "the leader of epoch %d at offset %d has the votes of %v, of the voters %v", b.Epoch, b.Base, granting, voters)
+	}
 }

@@ -4,6 +4,7 @@ import (
 	"testing"
 
 	"seedlog/checker"
+	"seedlog/checker/logfile"
 )
 
 func TestVotersChangeOneAtATimeAndAfterACommit(t *testing.T) {
@@ -91,4 +92,41 @@ func TestWhatIsAcknowledgedAsSyncedIsDurable(t *testing.T) {
 	r := replicated3(&v, 1)
 	r.Synced(r.State.Named("t-0"), 10, func(ID, int32) bool { return true }, only())
 	found(t, &v, "")
+}
+
+// elects is the first batch of an epoch with the voters, and those who voted for the leader.
+func elects(base int64, epoch, leader int32, voters, granting []int32) logfile.Batch {
+	w := new(writer).i16(0).i32(leader)
+	for _, list := range [][]int32{voters, granting} {
+		w.uvarint(uint64(len(list) + 1))
+		for _, id := range list {
+			w.i32(id).uvarint(0)
+		}
+	}
+	return batch(base, epoch, 2, w.uvarint(0).b)
+}
+
+func TestALeaderHasTheVotesOfItsLogsVoters(t *testing.T) {
+	two := votersRec(0, 1, Voter{ID: 1}, Voter{ID: 2})
+	for _, c := range []struct {
+		name  string
+		start int64
+		log   logs
+		want  string
+	}{
+		{"two of three", 0, logs{elects(0, 1, 1, []int32{1, 2, 3}, []int32{3, 1})}, ""},
+		{"one of three", 0, logs{elects(0, 1, 1, []int32{1, 2, 3}, []int32{1})}, "I9"},
+		{"one twice", 0, logs{elects(0, 1, 1, []int32{1, 2, 3}, []int32{1, 1})}, "I9"},
+		{"a stranger", 0, logs{elects(0, 1, 1, []int32{1, 2, 3}, []int32{1, 4})}, "I9"},
+		{"voters that were taken back", 0, logs{elects(0, 1, 1, []int32{1, 2}, []int32{1, 2})}, "I9"},
+		{"voters that changed", 0, logs{two, elects(1, 2, 1, []int32{1, 2}, []int32{1, 2})}, ""},
+		{"voters of before a change", 0, logs{two, elects(1, 2, 1, []int32{1, 2, 3}, []int32{1, 2})}, "I9"},
+		{"behind a snapshot", 5, logs{elects(5, 2, 1, []int32{1, 2}, []int32{1, 2})}, ""},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			var v checker.Verdict
+			three(&v).See(1, c.start, c.log, 0, c.start)
+			found(t, &v, c.want)
+		})
+	}
 }

@@ -23,6 +23,7 @@ type Quorum struct {
 	leaders   map[int32]int32     // by epoch
 	votes     map[voteKey]int32
 	voters    []Voter
+	initial   []Voter
 
 	image     *image             // of the committed log
 	at        map[int64]replayed // by the ends of its batches
@@ -41,7 +42,7 @@ type metadataLog struct {
 // NewQuorum watches n machines, whose node ids are 1 to n.
 func NewQuorum(n int, voters []Voter, v *checker.Verdict) *Quorum {
 	return &Quorum{State: NewState(v), v: v, logs: make([]metadataLog, n), named: make(map[[2]int64]uint32),
-		leaders: make(map[int32]int32), votes: make(map[voteKey]int32), voters: voters,
+		leaders: make(map[int32]int32), votes: make(map[voteKey]int32), voters: voters, initial: voters,
 		image: newImage(), at: make(map[int64]replayed)}
 }
 
@@ -117,6 +118,7 @@ func (q *Quorum) See(id int32, start int64, batches []logfile.Batch, kept int, d
 			q.v.Failf("I12", where, "epoch %d at offset %d follows epoch %d", b.Epoch, b.Base, batches[i-1].Epoch)
 		}
 		q.leader(b, where)
+		q.elected(batches[:i], b, start, where)
 	}
 	l.batches, l.start, l.durable = batches, start, durable
 }
