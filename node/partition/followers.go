@@ -10,7 +10,7 @@ import (
 // FollowerFetch is what a follower's fetch says: it has everything below Offset.
 type FollowerFetch struct {
 	Replica     int32
-	BrokerEpoch int64 // of the follower's registration, -1 if it does not say
+	BrokerEpoch int64 // of the follower's registration, -1 if it has none yet
 	Offset      int64
 	LogStart    int64 // where the follower's log starts, -1 if it does not say
 	LeaderEnd   int64 // the leader's log end at that moment
@@ -31,11 +31,15 @@ func (l *Leader) find(id int32) *follower {
 
 // FollowerFetched notes a follower's fetch. It reports whether the broker has a replica, and
 // whether its log start moved. Nothing is allocated: it runs for every partition of every
-// fetch.
+// fetch. What an incarnation asked for tells nothing of those after it, which may have lost it:
+// a fetch that waited, or was late on its way, does not count once a later one was heard of.
 func (l *Leader) FollowerFetched(x FollowerFetch) (assigned, startMoved bool) {
 	f := l.find(x.Replica)
 	if f == nil {
 		return false, false
+	}
+	if x.BrokerEpoch < f.brokerEpoch {
+		return true, false
 	}
 	switch {
 	case x.Offset >= x.LeaderEnd:

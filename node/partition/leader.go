@@ -46,7 +46,7 @@ type follower struct {
 	id          int32
 	endOffset   int64
 	logStart    int64 // -1 while it is not known
-	brokerEpoch int64 // -1 if the follower does not say
+	brokerEpoch int64 // -1 if the follower was not registered
 	known       bool
 	caughtUpAt  clock.Instant
 	// The leader's log end when this follower last asked, and when that was: a follower that

@@ -50,10 +50,12 @@ func (p *Proposal) names(id int32) bool {
 
 // eligible tells whether a broker may be in an ISR: neither fenced nor shutting down
 // (KIP-841), its replica not in a directory that failed, and the incarnation that fetches is
-// the one that is registered (KIP-903).
+// the one that is registered (KIP-903). One that was not registered yet when it asked does not
+// count: that may have been an earlier one, which lost what it had then. All followers name
+// their epoch: they fetch by version 15 or later.
 func (f *follower) eligible(brokers Brokers) bool {
 	b := brokers.Standing(f.id)
-	return b.Known && !b.Fenced && !b.ShuttingDown && !b.DirLost && (f.brokerEpoch == -1 || f.brokerEpoch == b.Epoch)
+	return b.Known && !b.Fenced && !b.ShuttingDown && !b.DirLost && f.brokerEpoch == b.Epoch
 }
 
 // Joins tells whether a follower is to be proposed for the ISR now.

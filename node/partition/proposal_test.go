@@ -72,6 +72,36 @@ func TestOnlyEligibleReplicasAreProposed(t *testing.T) {
 	}
 }
 
+// A follower that was not registered yet when it fetched may have been an incarnation that lost
+// what it had: whoever is registered now has to ask.
+func TestAnIncarnationWithoutAnEpochDoesNotJoin(t *testing.T) {
+	l := NewLeader(1, three(1, 2), 0, 0, 0)
+	l.FollowerFetched(FollowerFetch{Replica: 2, BrokerEpoch: 20, Offset: 8, LeaderEnd: 8})
+	l.FollowerFetched(FollowerFetch{Replica: 3, BrokerEpoch: -1, Offset: 8, LeaderEnd: 8})
+	if p, ok := l.Propose(8, lag, allAlive(), 10, 0); ok {
+		t.Errorf("proposed %v", ids(p))
+	}
+	l.FollowerFetched(FollowerFetch{Replica: 3, BrokerEpoch: 30, Offset: 8, LeaderEnd: 8})
+	if p, ok := l.Propose(8, lag, allAlive(), 10, 0); !ok || !slices.Equal(ids(p), []int32{1, 2, 3}) {
+		t.Errorf("registered and caught up, and %v is proposed (%t)", ids(p), ok)
+	}
+}
+
+// What an earlier incarnation asked for, and what is late or waited, does not tell what the
+// present one has.
+func TestAnEarlierIncarnationsFetchDoesNotCount(t *testing.T) {
+	for _, late := range []int64{20, -1} {
+		l := NewLeader(1, three(1, 2), 0, 0, 0)
+		l.FollowerFetched(FollowerFetch{Replica: 2, BrokerEpoch: 21, Offset: 5, LeaderEnd: 8})
+		if assigned, _ := l.FollowerFetched(FollowerFetch{Replica: 2, BrokerEpoch: late, Offset: 8, LeaderEnd: 8}); !assigned {
+			t.Error("it has a replica")
+		}
+		if hw, _ := l.AdvanceHighWatermark(8, 1, alone); hw != 5 {
+			t.Errorf("broker epoch %d after 21: high watermark %d, want 5", late, hw)
+		}
+	}
+}
+
 func TestOneProposalAtATime(t *testing.T) {
 	l := behind()
 	first, _ := l.Propose(8, lag, allAlive(), 10, 0)
@@ -209,7 +239,7 @@ func TestLowWatermarkIsTheLeastStartOfLivingReplicas(t *testing.T) {
 		t.Errorf("low watermark %d", low)
 	}
 	start := func(id int32, at int64) bool {
-		_, moved := l.FollowerFetched(FollowerFetch{Replica: id, Offset: 8, LogStart: at, LeaderEnd: 8})
+		_, moved := l.FollowerFetched(FollowerFetch{Replica: id, BrokerEpoch: int64(id) * 10, Offset: 8, LogStart: at, LeaderEnd: 8})
 		return moved
 	}
 	if !start(2, 5) || start(2, 5) {
