@@ -28,6 +28,8 @@ type Quorum struct {
 	image     *image             // of the committed log
 	at        map[int64]replayed // by the ends of its batches
 	snapshots []snapshot         // beyond it, still to be compared
+	// stuck says that a majority has committed more, and its logs begin above the committed end.
+	stuck bool
 }
 
 type metadataLog struct {
@@ -50,19 +52,22 @@ func NewQuorum(n int, voters []Voter, v *checker.Verdict) *Quorum {
 func (q *Quorum) Committed() int64 { return max(q.from, ends(q.committed)) }
 
 // Behind reports whether the committed log goes on where no log has it any more: below the
-// snapshot with which that of every voter begins. The returned node has the oldest one.
+// snapshots with which those of the voters begin that have more. A log that ends where the
+// committed one does, of a voter that is down, says nothing about how it goes on; nor does one
+// with a tail of an older epoch, if a majority has committed more. The returned node has the
+// oldest of the snapshots, all of which are committed.
 func (q *Quorum) Behind() (id int32, behind bool) {
-	first := int64(noOffset)
+	first, end := int64(noOffset), q.Committed()
 	for _, v := range q.voters {
 		if !q.Live(v) {
 			continue
 		}
 		l := &q.logs[v.ID-1]
-		if l.start <= q.Committed() {
-			return 0, false
-		}
-		if l.start < first {
+		switch {
+		case l.start > end && l.start < first:
 			first, id = l.start, v.ID
+		case l.start <= end && ends(l.batches) > end && !q.stuck:
+			return 0, false
 		}
 	}
 	return id, id > 0
@@ -163,9 +168,10 @@ func (q *Quorum) Advance() {
 		}
 	}
 	need := len(voters)/2 + 1
+	q.stuck = false
 	if len(of) >= need {
 		slices.SortFunc(durable, func(a, b int64) int { return cmp.Compare(b, a) })
-		q.commit(of, durable[need-1])
+		q.stuck = !q.commit(of, durable[need-1])
 	}
 	for i := range q.logs {
 		if n := len(q.logs[i].batches); n > 0 && q.logs[i].batches[n-1].Epoch == newest {
@@ -189,7 +195,9 @@ func find(batches []logfile.Batch, end int64) int {
 	return i
 }
 
-func (q *Quorum) commit(of []*metadataLog, end int64) {
+// commit moves the committed end on with one of the logs, and reports false if none goes on
+// there.
+func (q *Quorum) commit(of []*metadataLog, end int64) bool {
 	for _, l := range of {
 		from := find(l.batches, q.Committed())
 		if from < len(l.batches) && l.batches[from].Base != q.Committed() || l.durable < end {
@@ -197,14 +205,15 @@ func (q *Quorum) commit(of []*metadataLog, end int64) {
 		}
 		for _, b := range l.batches[from:] {
 			if b.Last >= end {
-				return
+				return true
 			}
 			q.committed = append(q.committed, b)
 			q.apply(&b)
 			q.keep(b.Last + 1)
 		}
-		return
+		return true
 	}
+	return end <= q.Committed()
 }
 
 func (q *Quorum) apply(b *logfile.Batch) {

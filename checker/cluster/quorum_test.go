@@ -104,6 +104,61 @@ func TestASnapshotReplacesWhatNobodyHas(t *testing.T) {
 	found(t, &v, "")
 }
 
+// A voter that is down, or has a tail that nobody took, does not keep the committed log from
+// going on with the others' snapshot.
+func TestAVoterThatStoppedDoesNotHideWhatIsCommitted(t *testing.T) {
+	head := batch(0, 4, -1, world(1)...)
+	tail := batch(20, 5, -1, changeRec(topicID(9), []int32{1, 2}, nil, nil, nil, nil, -2))
+	for name, down := range map[string]logs{
+		"at the committed end": {head},
+		"with a tail":          {head, batch(head.Last+1, 4, -1, changeRec(topicID(9), []int32{3}, nil, nil, nil, nil, -2))},
+	} {
+		var v checker.Verdict
+		q := three(&v)
+		for id := int32(1); id <= 3; id++ {
+			q.See(id, 0, logs{head}, 0, head.Last+1)
+		}
+		q.Advance()
+		if q.Committed() != head.Last+1 {
+			t.Fatalf("%s: committed %d", name, q.Committed())
+		}
+		q.See(1, 20, logs{tail}, 0, 21)
+		q.See(2, 20, logs{tail}, 0, 21)
+		q.See(3, 0, down, 1, head.Last+1)
+		q.Advance()
+		if id, behind := q.Behind(); !behind || id == 3 || id == 0 {
+			t.Fatalf("%s: behind %v, node %d", name, behind, id)
+		}
+		q.Jump(20, logs{batch(0, 4, -1, world(1)...)})
+		q.Advance()
+		if q.Committed() != 21 {
+			t.Errorf("%s: committed %d", name, q.Committed())
+		}
+		if _, behind := q.Behind(); behind {
+			t.Errorf("%s: behind after the jump", name)
+		}
+		found(t, &v, "")
+	}
+}
+
+// A log that goes on at the committed end is waited for: no majority has more.
+func TestALogThatGoesOnIsNotJumpedOver(t *testing.T) {
+	var v checker.Verdict
+	q := three(&v)
+	head := batch(0, 4, -1, world(1)...)
+	next := batch(head.Last+1, 4, -1, changeRec(topicID(9), []int32{1, 2}, nil, nil, nil, nil, -2))
+	for id := int32(1); id <= 3; id++ {
+		q.See(id, 0, logs{head}, 0, head.Last+1)
+	}
+	q.Advance()
+	q.See(2, 0, logs{head, next}, 1, head.Last+1)
+	q.See(1, 20, nil, 0, 0)
+	q.Advance()
+	if id, behind := q.Behind(); behind {
+		t.Errorf("behind, by node %d", id)
+	}
+}
+
 // A snapshot is judged by what it says, not by how it came to that: the last member of an ISR
 // may be fenced, and settings come behind the partitions. What may never be is found.
 func TestASnapshotIsJudgedAsAWhole(t *testing.T) {
