@@ -51,7 +51,13 @@ func (j *ClusterJudge) Verdict() checker.Verdict {
 		h.Deleted[i], h.Logs[i], h.Epochs[i] = j.Dead[i], history.Log{}, nil
 	}
 	for _, name := range slices.Sorted(maps.Keys(dirs)) {
-		p, epochs := j.copies(name, dirs[name], len(logs[name]) > 0, &v)
+		var forgot []int64
+		for _, c := range h.Cuts {
+			if c.Empty && slices.Contains(logs[name], c.Partition) {
+				forgot = append(forgot, c.Offset)
+			}
+		}
+		p, epochs := j.copies(name, dirs[name], len(logs[name]) > 0, forgot, &v)
 		for _, i := range logs[name] {
 			h.Logs[i], h.Epochs[i] = resolve(p, starts[name]), epochs
 		}
@@ -73,8 +79,8 @@ type nodeDir struct {
 
 // copies judges each copy of a partition and compares them, byte for byte (I1), if clients used
 // it: what coordinators write as their nodes stop may have got to some only. It returns the copy
-// that begins first, and where the leader epochs begin.
-func (j *ClusterJudge) copies(name string, dirs []nodeDir, used bool, v *checker.Verdict) (longest *store.Partition, epochs []history.EpochStart) {
+// that begins first, and where the leader epochs begin. forgot is that of [store.Options].
+func (j *ClusterJudge) copies(name string, dirs []nodeDir, used bool, forgot []int64, v *checker.Verdict) (longest *store.Partition, epochs []history.EpochStart) {
 	var first [][]byte
 	end := int64(-1)
 	for i, d := range dirs {
@@ -82,7 +88,7 @@ func (j *ClusterJudge) copies(name string, dirs []nodeDir, used bool, v *checker
 		v.Merge(pv)
 		start := d.n.offsets(parent(d.path) + "/log-start-offset-checkpoint")[name]
 		v.Merge(p.Check(store.Options{
-			IndexIntervalBytes: j.Interval[topicOf(name)], SegmentBytes: j.Segment[topicOf(name)], LogStartOffset: start, Closed: true, ProducersExpire: j.ProducersExpire,
+			IndexIntervalBytes: j.Interval[topicOf(name)], SegmentBytes: j.Segment[topicOf(name)], LogStartOffset: start, Closed: true, ProducersExpire: j.ProducersExpire, Forgot: forgot,
 		}))
 		var raw [][]byte
 		p.Batches(func(b *logfile.Batch) { raw = append(raw, b.Raw) })

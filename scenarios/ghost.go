@@ -12,7 +12,6 @@ import (
 
 	"seedlog/checker"
 	"seedlog/checker/cluster"
-	"seedlog/checker/history"
 	"seedlog/checker/logfile"
 	"seedlog/checker/store"
 	"seedlog/sim/simdisk"
@@ -32,12 +31,6 @@ type ghost struct {
 	heard  map[voice][]said
 	copies map[voice]copied
 	rises  int
-}
-
-// cut is the last lawful loss of a log.
-type cut struct {
-	at    history.Stamp
-	epoch int32
 }
 
 // watched is one log directory as it was read last.
@@ -70,24 +63,6 @@ func newGhost(r *Run, voters []cluster.Voter) *ghost {
 	}
 	r.Rec.OnTold, r.Rec.OnPoll = g.told, g.polled
 	return g
-}
-
-// told takes what a client was told; an answer to a question from before a lawful loss tells of
-// what was before.
-func (g *ghost) told(log int, below int64, asked history.Stamp, epoch int32) {
-	c := g.cuts[log]
-	if asked < c.at || epoch >= 0 && epoch < c.epoch {
-		return
-	}
-	name := g.r.Rec.Name(log)
-	if before := g.replicas.HighWatermark(name); below <= before {
-		return
-	}
-	g.above(name, below)
-	g.replicas.Told(name, below)
-	if g.rose() {
-		g.synced(name, below)
-	}
 }
 
 // look reads what is new on all disks.
@@ -416,25 +391,6 @@ func (g *ghost) began(s *server, name string, epoch int32, offset int64) {
 	g.look()
 	g.replicas.Began(s.id, name, epoch, offset, uint64(g.r.Rec.Stamp()))
 	g.check()
-}
-
-// offsetsTopic is the coordinators' log.
-const offsetsTopic = "__consumer_offsets"
-
-// losses tells the history of lawful losses.
-func (g *ghost) losses() {
-	for _, loss := range g.replicas.Losses() {
-		g.r.World.Probe("lawful-loss")
-		if strings.HasPrefix(loss.Name, offsetsTopic+"-") {
-			g.r.Rec.PowerLoss() // the coordinators may have forgotten
-		}
-		g.forgets(loss.Name)
-		at := history.Stamp(loss.At)
-		if i := g.r.Rec.Index(loss.Name); i >= 0 {
-			g.cuts[i] = cut{at, loss.Epoch}
-			g.r.Rec.Cut(history.Cut{At: at, Partition: i, Offset: loss.Offset, Unclean: loss.Unclean, Wiped: loss.Wiped, Epoch: loss.Epoch})
-		}
-	}
 }
 
 // every is the simulated time between two looks.

@@ -7,6 +7,7 @@ import (
 	"seedlog/checker/logfile"
 	"seedlog/node/raft"
 	"seedlog/node/replica"
+	"seedlog/scenarios/client"
 	"seedlog/sim/simdisk"
 )
 
@@ -93,10 +94,12 @@ func (g *ghost) polled(p history.Poll) {
 		if s.Addr() != p.Node {
 			continue
 		}
-		if c, ok := g.cuts[p.Partition]; ok && (p.Invoke < c.at || p.LeaderEpoch < c.epoch) {
+		name := g.r.Rec.Name(p.Partition)
+		told := client.Told{Log: p.Partition, Below: p.HighWatermark, By: p.Node}
+		if c, ok := g.cuts[p.Partition]; ok && (p.Invoke < c.at || p.LeaderEpoch < c.epoch || g.stranded(name, c, told)) {
 			return
 		}
-		g.heardOf(voice{s.id, s.Boots, g.r.Rec.Name(p.Partition), g.r.Rec.TopicID(p.Partition)}, p.HighWatermark, p.Invoke, p.Return)
+		g.heardOf(voice{s.id, s.Boots, name, g.r.Rec.TopicID(p.Partition)}, p.HighWatermark, p.Invoke, p.Return)
 		return
 	}
 }

@@ -227,3 +227,44 @@ func lastBase(e []cluster.Entry) int64 {
 	}
 	return e[0].Base
 }
+
+// After a lawful loss, who has not led since tells of what was before; below the loss, and by
+// who leads, an answer counts.
+func TestWhoHasNotLedSinceALossTellsOfBefore(t *testing.T) {
+	const log, name, cutAt, epoch = 0, "t-0", 9, 3
+	for _, c := range []struct {
+		told           client.Told
+		lost           bool
+		bygone, counts bool
+	}{
+		{client.Told{Below: 8, Asked: 20, Epoch: -1, By: "b1:9092"}, false, false, true},
+		{client.Told{Below: 8, Asked: 20, Epoch: -1, By: "b1:9092"}, true, true, false},
+		{client.Told{Below: 8, Asked: 20, Epoch: 3, By: "b1:9092"}, true, true, false},
+		{client.Told{Below: 8, Asked: 20, Epoch: -1, By: "b2:9092"}, true, false, true},
+		{client.Told{Below: 8, Asked: 8, Epoch: -1, By: "b2:9092"}, true, false, false},
+		{client.Told{Below: 8, Asked: 20, Epoch: 2, By: "b2:9092"}, true, false, false},
+		{client.Told{Below: 4, Asked: 20, Epoch: -1, By: "b1:9092"}, true, false, true},
+	} {
+		w := sim.New(1, sched.Calm(), simnet.Calm(), nil)
+		t.Cleanup(w.Close)
+		one := &server{Machine: w.AddMachine("b1", simdisk.Config{}, sched.ClockParams{}), id: 1}
+		two := &server{Machine: w.AddMachine("b2", simdisk.Config{}, sched.ClockParams{}), id: 2}
+		r := &Run{Rec: client.NewRecorder(), servers: []*server{one, two}}
+		g := &ghost{r: r, cuts: make(map[int]cut), floors: make(map[string]floor)}
+		g.quorum = cluster.NewQuorum(2, nil, &g.verdict)
+		g.replicas = cluster.NewReplicas(g.quorum.State, &g.verdict)
+		r.Rec.Log("t", [16]byte{1}, 0)
+		g.replicas.See(1, name, cluster.ID{1}, 0, []cluster.Entry{{Base: 0, Last: 7, Epoch: 1}}, 0)
+		g.replicas.Began(1, name, 1, 0, 1)
+		g.replicas.Began(2, name, epoch, 5, cutAt)
+		if c.lost {
+			g.cuts[log] = cut{at: cutAt, epoch: epoch, offset: 5}
+		}
+		if got := g.told(c.told); got != c.bygone {
+			t.Errorf("lost %v, %+v: bygone %v", c.lost, c.told, got)
+		}
+		if counts := g.replicas.HighWatermark(name) == c.told.Below; counts != c.counts {
+			t.Errorf("lost %v, %+v: counts %v", c.lost, c.told, counts)
+		}
+	}
+}

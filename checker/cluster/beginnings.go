@@ -11,6 +11,8 @@ type Loss struct {
 	Unclean bool
 	// Wiped: the leader's disk was replaced.
 	Wiped bool
+	// Empty: the leader's log begins at Offset, with nothing: it knows of no producer either.
+	Empty bool
 	// At is when the leader began, as [Replicas.Began] was told.
 	At uint64
 }
@@ -95,7 +97,23 @@ func (r *Replicas) lost(p *replicated, m *Partition, b beginning) (loss Loss, lo
 		p.logs[i].checked = min(p.logs[i].checked, offset)
 	}
 	wiped := slices.ContainsFunc(p.lossy, func(c crash) bool { return c.node == b.node && c.wiped })
-	return Loss{Name: p.name, Offset: offset, Epoch: b.epoch, Unclean: unclean, Wiped: wiped, At: b.at}, true
+	l := p.log(b.node)
+	empty := l.there && len(l.entries) == 0 && l.start == offset
+	return Loss{Name: p.name, Offset: offset, Epoch: b.epoch, Unclean: unclean, Wiped: wiped, Empty: empty, At: b.at}, true
+}
+
+// Led reports whether a node has led a partition in some epoch from one on.
+func (r *Replicas) Led(name string, node, from int32) bool {
+	p := r.parts[name]
+	if p == nil {
+		return false
+	}
+	for epoch, id := range p.began { //order: any of them
+		if epoch >= from && id == node {
+			return true
+		}
+	}
+	return false
 }
 
 // beyond reports whether somebody's log reaches beyond an offset.

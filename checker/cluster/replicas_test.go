@@ -197,6 +197,30 @@ func TestAnUncleanElectionLosesWhatNobodyWasToldOf(t *testing.T) {
 	}
 }
 
+// Who leads with an empty log knows of no producer.
+func TestAnEmptyLeadersLossIsTold(t *testing.T) {
+	for _, c := range []struct {
+		start int64
+		have  []Entry
+		want  bool
+	}{{8, nil, true}, {0, entries(8, 0), false}} {
+		var v checker.Verdict
+		r := replicated3(&v, 1)
+		r.Crashed(2, func(string) bool { return true })
+		r.Crashed(3, func(string) bool { return true })
+		r.See(2, "t-0", topicID(9), c.start, c.have, 0)
+		r.State.apply([][]byte{changeRec(topicID(9), []int32{2}, nil, nil, nil, nil, 2)}, 62)
+		r.Began(2, "t-0", 1, 8, 33)
+		if lost := r.Losses(); len(lost) != 1 || lost[0].Offset != 8 || lost[0].Empty != c.want {
+			t.Errorf("a log that begins at %d: losses %+v", c.start, lost)
+		}
+		if !r.Led("t-0", 2, 1) || r.Led("t-0", 2, 2) || r.Led("t-0", 1, 0) {
+			t.Error("who has led is not known")
+		}
+		found(t, &v, "")
+	}
+}
+
 func TestALossMovesWhatIsCommitted(t *testing.T) {
 	var v checker.Verdict
 	r := replicated3(&v, 1)

@@ -88,6 +88,17 @@ type Poll struct {
 	Follower bool
 	// Node is the address of the broker that answered.
 	Node string
+	// Bygone: the broker that answered has not led since the last lawful loss, and tells of more
+	// than that left: of the log as it was before.
+	Bygone bool
+}
+
+// since is from when on a loss may have taken what the poll read.
+func (q *Poll) since() Stamp {
+	if q.Bygone {
+		return 0
+	}
+	return q.Invoke
 }
 
 // Cut is a power loss that ended a partition's log at an offset: what lay at or above and
@@ -103,6 +114,8 @@ type Cut struct {
 	Epoch   int32
 	// Wiped: a disk was replaced, which takes what was synced, too.
 	Wiped bool
+	// Empty: who was elected had nothing, and knew of no producer.
+	Empty bool
 }
 
 // Removal is an accepted lawful removal of a prefix (DeleteRecords).

@@ -76,6 +76,23 @@ func TestEachAnomalyIsNamed(t *testing.T) {
 			h.Logs[0] = Log{End: 1, Records: []Seen{{0, 0xa}}}
 			h.Cuts = []Cut{{At: 1, Offset: 1, Unclean: true, Epoch: 1}}
 		}},
+		{"", func(h *History) {
+			// A follower that had not heard of the loss yet answered with what it had.
+			h.Logs[0] = Log{End: 1, Records: []Seen{{0, 0xa}}}
+			h.Cuts = []Cut{{At: 4, Offset: 1}}
+			h.Polls[0].Bygone = true
+		}},
+		{"I5", func(h *History) {
+			// Who has led since knows.
+			h.Logs[0] = Log{End: 1, Records: []Seen{{0, 0xa}}}
+			h.Cuts = []Cut{{At: 4, Offset: 1}}
+		}},
+		{"I5", func(h *History) {
+			// What lies below the loss is nobody's to change.
+			h.Logs[0] = Log{End: 1, Records: []Seen{{0, 0xc}}}
+			h.Cuts = []Cut{{At: 4, Offset: 1}}
+			h.Polls[0].Bygone = true
+		}},
 		{"I6", func(h *History) {
 			h.Replicated, h.Epochs = []bool{true}, [][]EpochStart{{{0, 0}, {1, 1}}}
 			h.Polls = append(h.Polls, Poll{Client: 8, Invoke: 7, Return: 8, HighWatermark: 1, LeaderEpoch: 1})

@@ -11,8 +11,8 @@ import (
 func (j *judge) polls() {
 	next := make(map[[2]int]int64)
 	type seen struct {
-		digest uint64
-		at     Stamp
+		digest    uint64
+		at, since Stamp
 	}
 	first := make([]map[int64]seen, len(j.h.Partitions))
 	for p := range first {
@@ -43,13 +43,13 @@ func (j *judge) polls() {
 			next[key] = r.Offset + 1
 			j.read(q, r)
 			o, ok := first[p][r.Offset]
-			if ok && o.digest != r.Digest && !j.lost(p, r.Offset, min(o.at, q.Invoke)) {
+			if ok && o.digest != r.Digest && !j.lost(p, r.Offset, min(o.since, q.since())) {
 				j.v.Failf("inconsistent-offsets", where, "offset %d was read as %016x and as %016x (events %d and %d)", r.Offset, o.digest, r.Digest, o.at, q.Invoke)
 			}
 			// Polls come in the order of their answers, and one that was asked for before a power
 			// loss may be answered after others that were asked for later.
 			if !ok || q.Invoke >= o.at {
-				first[p][r.Offset] = seen{r.Digest, q.Invoke}
+				first[p][r.Offset] = seen{r.Digest, q.Invoke, q.since()}
 			}
 		}
 	}
@@ -63,7 +63,7 @@ func (j *judge) read(q *Poll, r Seen) {
 	p := q.Partition
 	if final, ok := j.h.Logs[p].At(r.Offset); ok && final.Digest == r.Digest {
 		return
-	} else if j.lost(p, r.Offset, q.Invoke) {
+	} else if j.lost(p, r.Offset, q.since()) {
 		if q.Synced && !j.takesSynced(p, r.Offset) {
 			j.v.Failf("I5", j.where(p), "client %d read %016x at %d of a log that shows only what is synced, and a power loss took it", q.Client, r.Digest, r.Offset)
 		}
@@ -84,7 +84,7 @@ func (j *judge) watermarks() {
 	for p := range j.h.Partitions {
 		var polls []*Poll
 		for i := range j.h.Polls {
-			if q := &j.h.Polls[i]; q.Partition == p && q.HighWatermark >= 0 && !q.Follower {
+			if q := &j.h.Polls[i]; q.Partition == p && q.HighWatermark >= 0 && !q.Follower && !q.Bygone {
 				polls = append(polls, q)
 			}
 		}

@@ -176,6 +176,9 @@ type Options struct {
 	Closed bool
 	// ProducersExpire says that producer state may be missing.
 	ProducersExpire bool
+	// Forgot are offsets where a leader began with an empty log: of producers of before it knew
+	// nothing, though another replica has what lies below its log start.
+	Forgot []int64
 }
 
 // Check judges a parsed directory.

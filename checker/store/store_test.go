@@ -124,6 +124,20 @@ func TestSealedSegmentsAreWholeUnlessTheyWereRemoved(t *testing.T) {
 	}
 }
 
+// A leader that began with nothing takes any sequence; only where it began.
+func TestALeaderThatForgotTakesAnySequence(t *testing.T) {
+	p, _ := Parse("t-0", []File{{logName(0, "log"), join(batch(0, 1, 0, 7, 0), batch(5, 1, 3, 7, 32))}})
+	for _, c := range []struct {
+		forgot []int64
+		ok     bool
+	}{{nil, false}, {[]int64{5}, true}, {[]int64{6}, false}, {[]int64{0}, false}} {
+		var v checker.Verdict
+		if p.checkSequences(&v, Options{Forgot: c.forgot}); v.OK() != c.ok {
+			t.Errorf("forgot %v: %v", c.forgot, v.Violations)
+		}
+	}
+}
+
 // A directory that failed while it was loaded leaves its logs recovered or as they were; what
 // a torn sector made of the last batch's offset then still shows.
 func TestALogThatWasNotRecoveredIsAsItWasFound(t *testing.T) {

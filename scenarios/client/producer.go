@@ -346,9 +346,9 @@ func (p *Producer) outcome(t *task.T, l *lane, o *outgoing, code int16, base int
 	switch {
 	case code == 0:
 		o.to.known = true
-		p.settle(o, history.OK, base)
+		p.settle(o, history.OK, base, l.addr)
 	case !p.Idempotent && definite(code, p.Acks == -1 || o.to.topic.Synced):
-		p.settle(o, history.Failed, -1)
+		p.settle(o, history.Failed, -1, l.addr)
 	case !p.Idempotent:
 		o.to.remove(o)
 	case code == kerr.DuplicateSequenceNumber.Code:
@@ -412,13 +412,13 @@ func (p *Producer) renew(t *task.T, l *lane) {
 	}
 }
 
-func (p *Producer) settle(o *outgoing, outcome history.Outcome, base int64) {
+func (p *Producer) settle(o *outgoing, outcome history.Outcome, base int64, by string) {
 	for i, s := range o.sends {
 		off := int64(-1)
 		if outcome == history.OK && base >= 0 {
 			off = base + int64(i)
 		}
-		p.Rec.Settle(s, outcome, off, o.to.topic.Synced && outcome == history.OK)
+		p.Rec.Settle(s, outcome, off, o.to.topic.Synced && outcome == history.OK, by)
 	}
 	o.to.remove(o)
 }

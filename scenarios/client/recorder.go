@@ -40,11 +40,20 @@ type Recorder struct {
 	// OffsetsSynced says that committed offsets and generations are acknowledged only when
 	// they are synced (log.flush.interval.messages=1): a power loss takes none. Set at the start.
 	OffsetsSynced bool
-	// OnTold, if it is set, hears what a client was told is committed: everything below an offset
-	// of a log. asked is when the client asked, epoch the leader epoch of the answer, or -1.
-	OnTold func(partition int, below int64, asked history.Stamp, epoch int32)
+	// OnTold, if it is set, hears what clients are told is committed, and reports whether that is
+	// of a log as it was before a lawful loss.
+	OnTold func(Told) (bygone bool)
 	// OnPoll, if it is set, hears every answered poll, before OnTold does.
 	OnPoll func(p history.Poll)
+}
+
+// Told is that a client was told that everything of a log below an offset is committed.
+type Told struct {
+	Log   int
+	Below int64
+	Asked history.Stamp // when the client asked
+	Epoch int32         // that in which the broker answered, -1 if it was not said
+	By    string        // the address of the broker that answered
 }
 
 // NewRecorder returns an empty recorder.
@@ -84,11 +93,10 @@ func (r *Recorder) Send(s history.Send) int {
 	return len(r.h.Sends) - 1
 }
 
-// Settle notes the outcome of a send.
-func (r *Recorder) Settle(i int, o history.Outcome, offset int64, synced bool) {
-	s := r.settle(i, o, offset, synced)
-	if o == history.OK && offset >= 0 && !s.Alone && r.OnTold != nil {
-		r.OnTold(s.Partition, offset+1, s.Invoke, -1)
+// Settle notes the outcome of a send, and the address of the broker that answered.
+func (r *Recorder) Settle(i int, o history.Outcome, offset int64, synced bool, by string) {
+	if s := r.settle(i, o, offset, synced); o == history.OK && offset >= 0 && !s.Alone && r.OnTold != nil {
+		r.OnTold(Told{Log: s.Partition, Below: offset + 1, Asked: s.Invoke, Epoch: -1, By: by})
 	}
 }
 
@@ -114,16 +122,16 @@ func (r *Recorder) Disowned(i int, restarted, bereft bool) {
 
 // Poll adds an answered poll.
 func (r *Recorder) Poll(p history.Poll) {
-	r.mu.Lock()
-	r.h.Polls = append(r.h.Polls, p)
-	r.ops++
-	r.mu.Unlock()
 	if r.OnPoll != nil {
 		r.OnPoll(p)
 	}
 	if r.OnTold != nil {
-		r.OnTold(p.Partition, p.HighWatermark, p.Invoke, p.LeaderEpoch)
+		p.Bygone = r.OnTold(Told{Log: p.Partition, Below: p.HighWatermark, Asked: p.Invoke, Epoch: p.LeaderEpoch, By: p.Node})
 	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.ops++
+	r.h.Polls = append(r.h.Polls, p)
 }
 
 // Removal adds a DeleteRecords that may have happened and returns its number, for Removed.

@@ -1,6 +1,7 @@
 package client
 
 import (
+	"slices"
 	"testing"
 
 	"seedlog/checker/history"
@@ -27,5 +28,27 @@ func TestGoingBackIsJudgedInTheEnd(t *testing.T) {
 		if _, _, _, v := r.Take(); v.OK() != c.excused {
 			t.Errorf("%+v: %+v", c.cut, v)
 		}
+	}
+}
+
+// Who hears what was told may ask the recorder, and says of which polls the log is another now.
+func TestWhoIsToldMayAsk(t *testing.T) {
+	r := NewRecorder()
+	log := r.Log("t", [16]byte{1}, 0)
+	var heard []Told
+	r.OnTold = func(told Told) bool {
+		heard = append(heard, told)
+		return r.Index("t-0") == log && told.By == "b2"
+	}
+	i := r.Send(history.Send{Partition: log, Acks: -1, Invoke: 1})
+	r.Settle(i, history.OK, 6, false, "b1")
+	r.Poll(history.Poll{Partition: log, HighWatermark: 7, Invoke: 2, LeaderEpoch: 4, Node: "b1"})
+	r.Poll(history.Poll{Partition: log, HighWatermark: 7, Invoke: 3, LeaderEpoch: 4, Node: "b2"})
+	want := []Told{{log, 7, 1, -1, "b1"}, {log, 7, 2, 4, "b1"}, {log, 7, 3, 4, "b2"}}
+	if !slices.Equal(heard, want) {
+		t.Errorf("told %+v, want %+v", heard, want)
+	}
+	if h, _, _, _ := r.Take(); h.Polls[0].Bygone || !h.Polls[1].Bygone {
+		t.Errorf("polls %+v", h.Polls)
 	}
 }

@@ -1,0 +1,72 @@
+package scenarios
+
+import (
+	"slices"
+	"strings"
+
+	"seedlog/checker/history"
+	"seedlog/scenarios/client"
+)
+
+// cut is the last lawful loss of a log.
+type cut struct {
+	at     history.Stamp
+	epoch  int32
+	offset int64
+}
+
+// told takes what a client was told, unless it is of what was before a lawful loss.
+func (g *ghost) told(told client.Told) (bygone bool) {
+	name := g.r.Rec.Name(told.Log)
+	if told.Below <= g.replicas.HighWatermark(name) {
+		return false
+	}
+	if c, lost := g.cuts[told.Log]; lost {
+		if bygone = g.stranded(name, c, told); bygone || c.before(told) {
+			return bygone
+		}
+	}
+	g.above(name, told.Below)
+	g.replicas.Told(name, told.Below)
+	if g.rose() {
+		g.synced(name, told.Below)
+	}
+	return false
+}
+
+// before reports whether an answer was asked for before the loss, or is in an older leader's
+// epoch.
+func (c cut) before(told client.Told) bool {
+	return told.Asked < c.at || told.Epoch >= 0 && told.Epoch < c.epoch
+}
+
+// stranded reports whether an answer is of a broker that has not led since the last lawful loss,
+// and tells of more than that left. Who led before, and does not know yet that another does,
+// goes on; and a follower answers with what it has until it has heard from the new leader. What
+// a follower knows to be committed a leader knew first.
+func (g *ghost) stranded(name string, c cut, told client.Told) bool {
+	if told.Below <= c.offset {
+		return false
+	}
+	i := slices.IndexFunc(g.r.servers, func(s *server) bool { return s.Addr() == told.By })
+	return i >= 0 && !g.replicas.Led(name, g.r.servers[i].id, c.epoch)
+}
+
+// offsetsTopic is the coordinators' log.
+const offsetsTopic = "__consumer_offsets"
+
+// losses tells the history of lawful losses.
+func (g *ghost) losses() {
+	for _, loss := range g.replicas.Losses() {
+		g.r.World.Probe("lawful-loss")
+		if strings.HasPrefix(loss.Name, offsetsTopic+"-") {
+			g.r.Rec.PowerLoss() // the coordinators may have forgotten
+		}
+		g.forgets(loss.Name)
+		at := history.Stamp(loss.At)
+		if i := g.r.Rec.Index(loss.Name); i >= 0 {
+			g.cuts[i] = cut{at, loss.Epoch, loss.Offset}
+			g.r.Rec.Cut(history.Cut{At: at, Partition: i, Offset: loss.Offset, Unclean: loss.Unclean, Wiped: loss.Wiped, Empty: loss.Empty, Epoch: loss.Epoch})
+		}
+	}
+}
