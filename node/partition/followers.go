@@ -32,13 +32,14 @@ func (l *Leader) find(id int32) *follower {
 // FollowerFetched notes a follower's fetch. It reports whether the broker has a replica, and
 // whether its log start moved. Nothing is allocated: it runs for every partition of every
 // fetch. What an incarnation asked for tells nothing of those after it, which may have lost it:
-// a fetch that waited, or was late on its way, does not count once a later one was heard of.
+// a fetch that waited, or was late on its way, does not count once a later one was heard of. One
+// that was not registered may be of either: it can only say that the follower has less.
 func (l *Leader) FollowerFetched(x FollowerFetch) (assigned, startMoved bool) {
 	f := l.find(x.Replica)
 	if f == nil {
 		return false, false
 	}
-	if x.BrokerEpoch < f.brokerEpoch {
+	if x.BrokerEpoch < f.brokerEpoch && (x.BrokerEpoch >= 0 || x.Offset > f.endOffset) {
 		return true, false
 	}
 	switch {
