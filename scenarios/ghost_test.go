@@ -233,17 +233,20 @@ func lastBase(e []cluster.Entry) int64 {
 func TestWhoHasNotLedSinceALossTellsOfBefore(t *testing.T) {
 	const log, name, cutAt, epoch = 0, "t-0", 9, 3
 	for _, c := range []struct {
-		told           client.Told
-		lost           bool
-		bygone, counts bool
+		told   client.Told
+		lost   bool
+		teller client.Teller
+		counts bool
 	}{
-		{client.Told{Below: 8, Asked: 20, Epoch: -1, By: "b1:9092"}, false, false, true},
-		{client.Told{Below: 8, Asked: 20, Epoch: -1, By: "b1:9092"}, true, true, false},
-		{client.Told{Below: 8, Asked: 20, Epoch: 3, By: "b1:9092"}, true, true, false},
-		{client.Told{Below: 8, Asked: 20, Epoch: -1, By: "b2:9092"}, true, false, true},
-		{client.Told{Below: 8, Asked: 8, Epoch: -1, By: "b2:9092"}, true, false, false},
-		{client.Told{Below: 8, Asked: 20, Epoch: 2, By: "b2:9092"}, true, false, false},
-		{client.Told{Below: 4, Asked: 20, Epoch: -1, By: "b1:9092"}, true, false, true},
+		{client.Told{Below: 8, Asked: 20, Epoch: -1, By: "b1:9092"}, false, client.Leading, true},
+		{client.Told{Below: 8, Asked: 20, Epoch: 3, By: "b1:9092"}, false, client.Following, true},
+		{client.Told{Below: 8, Asked: 20, Epoch: -1, By: "b1:9092"}, true, client.Stranded, false},
+		{client.Told{Below: 8, Asked: 20, Epoch: 3, By: "b1:9092"}, true, client.Stranded, false},
+		{client.Told{Below: 8, Asked: 20, Epoch: -1, By: "b2:9092"}, true, client.Leading, true},
+		{client.Told{Below: 8, Asked: 8, Epoch: -1, By: "b2:9092"}, true, client.Leading, false},
+		{client.Told{Below: 8, Asked: 20, Epoch: 1, By: "b2:9092"}, true, client.Following, false},
+		{client.Told{Below: 4, Asked: 20, Epoch: -1, By: "b1:9092"}, true, client.Leading, true},
+		{client.Told{Below: 4, Asked: 20, Epoch: 1, By: "b1:9092"}, true, client.Leading, false},
 	} {
 		w := sim.New(1, sched.Calm(), simnet.Calm(), nil)
 		t.Cleanup(w.Close)
@@ -260,8 +263,8 @@ func TestWhoHasNotLedSinceALossTellsOfBefore(t *testing.T) {
 		if c.lost {
 			g.cuts[log] = cut{at: cutAt, epoch: epoch, offset: 5}
 		}
-		if got := g.told(c.told); got != c.bygone {
-			t.Errorf("lost %v, %+v: bygone %v", c.lost, c.told, got)
+		if got := g.told(c.told); got != c.teller {
+			t.Errorf("lost %v, %+v: teller %v", c.lost, c.told, got)
 		}
 		if counts := g.replicas.HighWatermark(name) == c.told.Below; counts != c.counts {
 			t.Errorf("lost %v, %+v: counts %v", c.lost, c.told, counts)

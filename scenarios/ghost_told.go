@@ -16,23 +16,37 @@ type cut struct {
 }
 
 // told takes what a client was told, unless it is of what was before a lawful loss.
-func (g *ghost) told(told client.Told) (bygone bool) {
+func (g *ghost) told(told client.Told) client.Teller {
 	name := g.r.Rec.Name(told.Log)
-	if told.Below <= g.replicas.HighWatermark(name) {
-		return false
-	}
-	if c, lost := g.cuts[told.Log]; lost {
-		if bygone = g.stranded(name, c, told); bygone || c.before(told) {
-			return bygone
+	if told.Below > g.replicas.HighWatermark(name) {
+		if c, lost := g.cuts[told.Log]; lost {
+			if g.stranded(name, c, told) {
+				return client.Stranded
+			}
+			if c.before(told) {
+				return g.teller(name, told)
+			}
+		}
+		g.above(name, told.Below)
+		g.replicas.Told(name, told.Below)
+		if g.rose() {
+			g.synced(name, told.Below)
 		}
 	}
-	g.above(name, told.Below)
-	g.replicas.Told(name, told.Below)
-	if g.rose() {
-		g.synced(name, told.Below)
-	}
-	return false
+	return g.teller(name, told)
 }
+
+// teller is who told it. A broker that led before answers consumers as a follower, whether they
+// know that it is one or not.
+func (g *ghost) teller(name string, told client.Told) client.Teller {
+	if leader := g.replicas.LedIn(name, told.Epoch); leader >= 0 && g.addr(leader) != told.By {
+		return client.Following
+	}
+	return client.Leading
+}
+
+// addr is where clients reach a node.
+func (g *ghost) addr(id int32) string { return g.r.servers[id-1].Addr() }
 
 // before reports whether an answer was asked for before the loss, or is in an older leader's
 // epoch.

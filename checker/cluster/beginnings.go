@@ -102,6 +102,16 @@ func (r *Replicas) lost(p *replicated, m *Partition, b beginning) (loss Loss, lo
 	return Loss{Name: p.name, Offset: offset, Epoch: b.epoch, Unclean: unclean, Wiped: wiped, Empty: empty, At: b.at}, true
 }
 
+// LedIn is who has led a partition in an epoch, or -1.
+func (r *Replicas) LedIn(name string, epoch int32) int32 {
+	if p := r.parts[name]; p != nil {
+		if id, ok := p.began[epoch]; ok {
+			return id
+		}
+	}
+	return -1
+}
+
 // Led reports whether a node has led a partition in some epoch from one on.
 func (r *Replicas) Led(name string, node, from int32) bool {
 	p := r.parts[name]

@@ -40,12 +40,24 @@ type Recorder struct {
 	// OffsetsSynced says that committed offsets and generations are acknowledged only when
 	// they are synced (log.flush.interval.messages=1): a power loss takes none. Set at the start.
 	OffsetsSynced bool
-	// OnTold, if it is set, hears what clients are told is committed, and reports whether that is
-	// of a log as it was before a lawful loss.
-	OnTold func(Told) (bygone bool)
+	// OnTold, if it is set, hears what clients are told is committed, and says who told it. It may
+	// ask the recorder.
+	OnTold func(Told) Teller
 	// OnPoll, if it is set, hears every answered poll, before OnTold does.
 	OnPoll func(p history.Poll)
 }
+
+// Teller is what is known of a broker that answers.
+type Teller uint8
+
+const (
+	// Leading: it leads the partition, as far as is known.
+	Leading Teller = iota
+	// Following: another broker leads in the epoch of the answer.
+	Following
+	// Stranded: it has not led since a lawful loss, and tells of more than that left.
+	Stranded
+)
 
 // Told is that a client was told that everything of a log below an offset is committed.
 type Told struct {
@@ -126,7 +138,8 @@ func (r *Recorder) Poll(p history.Poll) {
 		r.OnPoll(p)
 	}
 	if r.OnTold != nil {
-		p.Bygone = r.OnTold(Told{Log: p.Partition, Below: p.HighWatermark, Asked: p.Invoke, Epoch: p.LeaderEpoch, By: p.Node})
+		teller := r.OnTold(Told{Log: p.Partition, Below: p.HighWatermark, Asked: p.Invoke, Epoch: p.LeaderEpoch, By: p.Node})
+		p.Bygone, p.Follower = teller == Stranded, p.Follower || teller == Following
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()

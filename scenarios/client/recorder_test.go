@@ -31,24 +31,31 @@ func TestGoingBackIsJudgedInTheEnd(t *testing.T) {
 	}
 }
 
-// Who hears what was told may ask the recorder, and says of which polls the log is another now.
+// Who hears what was told may ask the recorder, and says of which polls the answer is not its leader's.
 func TestWhoIsToldMayAsk(t *testing.T) {
 	r := NewRecorder()
 	log := r.Log("t", [16]byte{1}, 0)
 	var heard []Told
-	r.OnTold = func(told Told) bool {
+	r.OnTold = func(told Told) Teller {
 		heard = append(heard, told)
-		return r.Index("t-0") == log && told.By == "b2"
+		if r.Index("t-0") != log {
+			return Leading
+		}
+		return map[string]Teller{"b2": Stranded, "b3": Following}[told.By]
 	}
 	i := r.Send(history.Send{Partition: log, Acks: -1, Invoke: 1})
 	r.Settle(i, history.OK, 6, false, "b1")
 	r.Poll(history.Poll{Partition: log, HighWatermark: 7, Invoke: 2, LeaderEpoch: 4, Node: "b1"})
 	r.Poll(history.Poll{Partition: log, HighWatermark: 7, Invoke: 3, LeaderEpoch: 4, Node: "b2"})
-	want := []Told{{log, 7, 1, -1, "b1"}, {log, 7, 2, 4, "b1"}, {log, 7, 3, 4, "b2"}}
+	r.Poll(history.Poll{Partition: log, HighWatermark: 7, Invoke: 4, LeaderEpoch: 4, Node: "b3"})
+	want := []Told{{log, 7, 1, -1, "b1"}, {log, 7, 2, 4, "b1"}, {log, 7, 3, 4, "b2"}, {log, 7, 4, 4, "b3"}}
 	if !slices.Equal(heard, want) {
 		t.Errorf("told %+v, want %+v", heard, want)
 	}
-	if h, _, _, _ := r.Take(); h.Polls[0].Bygone || !h.Polls[1].Bygone {
-		t.Errorf("polls %+v", h.Polls)
+	h, _, _, _ := r.Take()
+	for i, want := range []struct{ bygone, follower bool }{{false, false}, {true, false}, {false, true}} {
+		if p := h.Polls[i]; p.Bygone != want.bygone || p.Follower != want.follower {
+			t.Errorf("poll %d: %+v", i, p)
+		}
 	}
 }
