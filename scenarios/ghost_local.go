@@ -94,6 +94,9 @@ func (g *ghost) polled(p history.Poll) {
 		if s.Addr() != p.Node {
 			continue
 		}
+		if p.Invoke < s.born {
+			return // an answer that comes after the end of who gave it
+		}
 		name := g.r.Rec.Name(p.Partition)
 		told := client.Told{Log: p.Partition, Below: p.HighWatermark, By: p.Node}
 		if c, ok := g.cuts[p.Partition]; ok && (p.Invoke < c.at || p.LeaderEpoch < c.epoch || g.stranded(name, c, told)) {

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"strings"
 
+	"seedlog/checker/history"
 	"seedlog/node/config"
 	"seedlog/node/event"
 	"seedlog/node/quorum"
@@ -25,6 +26,8 @@ type server struct {
 	config *config.Config
 	// voter says that it has a vote in the metadata quorum from the start.
 	voter bool
+	// born is when the running incarnation was started: what was asked before, another answered.
+	born history.Stamp
 	// offline says that the running incarnation lost a directory and must be restarted.
 	offline bool
 	// booting is set while a boot is due.
@@ -113,7 +116,7 @@ func (s *server) boot() bool {
 	if s.r.Config == nil || s == s.r.servers[0] {
 		s.r.Config = cfg
 	}
-	s.offline = false
+	s.offline, s.born = false, s.r.Rec.Stamp()
 	if c := s.r.cluster; c != nil {
 		c.ghost.look()
 		s.bootedAt = c.ghost.quorum.Committed()
