@@ -123,6 +123,22 @@ func (s *tale) makes(names ...string) {
 	s.must(code == 0, "liveness", "no topic can be made: %s", client.CodeName(code))
 }
 
+// restartedController is KAFKA-10527: a leader of the quorum that restarts at once does not lead
+// on in its epoch, of which it may have lost something.
+func restartedController(r *Run) {
+	tellCluster(r, six(1), func(s *tale) {
+		for range 3 {
+			c := s.leads(func(c *server) bool { return true })
+			if s.failed {
+				return
+			}
+			s.power(c.id)
+			s.start(c.id)
+		}
+		s.makes("one", "two", "three", "four", "five", "six")
+	})
+}
+
 // removeVoter asks a leader of the quorum to remove a voter, and waits for so long; what it
 // answers, and whether it does, depends on how long it leads.
 func (s *tale) removeVoter(leader *server, id int32, within time.Duration) {

@@ -73,6 +73,7 @@ var named = []Scenario{
 	{"zombie-controller", "KAFKA-14154: what a replaced controller decides lets nobody out of an ISR", zombieController},
 	{"behind-the-epoch", "KAFKA-7128: a high watermark that lags behind its epoch lets nobody into the ISR", behindTheEpoch},
 	{"shrinking-reassignment", "invariant I33: copies go only when all that stay are in sync", shrinkingReassignment},
+	{"restarted-controller", "KAFKA-10527, invariant I9: a leader of the quorum that restarts leads nothing by what it was", restartedController},
 	{"voter-changes", "KIP-853, invariant I35: voters change one at a time, and after a commit in the leader's own epoch", voterChanges},
 	{"synced-followers", "SPEC R4: with flush.messages=1 a follower has what it has synced", syncedFollowers},
 	{"lagging-leader", "KIP-392, invariant I6: a follower tells nobody less than before, though its leader knows less", laggingLeader},

@@ -80,6 +80,9 @@ func (q *Quorum) elected(before []logfile.Batch, b *logfile.Batch, start int64, 
 	if err != nil || len(records) == 0 || len(records[0].Key) < 4 || binary.BigEndian.Uint16(records[0].Key[2:]) != 2 {
 		return
 	}
+	if n := len(before); n > 0 && before[n-1].Epoch == b.Epoch {
+		q.v.Failf("I9", where, "epoch %d begins at offset %d once more: its leader had come back", b.Epoch, b.Base)
+	}
 	r := &reader{b: records[0].Value}
 	ids := func() (list []int32) {
 		r.skipArray(func() {

@@ -121,6 +121,7 @@ func TestALeaderHasTheVotesOfItsLogsVoters(t *testing.T) {
 		{"voters that were taken back", 0, logs{elects(0, 1, 1, []int32{1, 2}, []int32{1, 2})}, "I9"},
 		{"voters that changed", 0, logs{two, elects(1, 2, 1, []int32{1, 2}, []int32{1, 2})}, ""},
 		{"voters of before a change", 0, logs{two, elects(1, 2, 1, []int32{1, 2, 3}, []int32{1, 2})}, "I9"},
+		{"an epoch that begins twice", 0, logs{elects(0, 1, 1, []int32{1, 2, 3}, []int32{1, 2}), elects(1, 1, 1, []int32{1, 2, 3}, []int32{1, 2})}, "I9"},
 		{"behind a snapshot", 5, logs{elects(5, 2, 1, []int32{1, 2}, []int32{1, 2})}, ""},
 	} {
 		t.Run(c.name, func(t *testing.T) {
