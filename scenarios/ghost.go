@@ -138,10 +138,22 @@ func (g *ghost) lookAt(i int, s *server) {
 		if w := seen[path]; w.looked == 0 {
 			delete(seen, path)
 			if !w.metadata {
-				g.replicas.Gone(s.id, base(path))
+				g.left(s, seen, path)
 			}
 		}
 	}
+}
+
+// left notes that a directory of a partition is no more: the replica is gone, or in another
+// directory of the machine (KIP-113).
+func (g *ghost) left(s *server, seen map[string]*watched, path string) {
+	for _, dir := range s.guard.LogDirs {
+		if w := seen[dir+"/"+base(path)]; w != nil && w.looked > 0 {
+			g.replicas.See(s.id, base(path), w.id, w.start(), w.entries, 0)
+			return
+		}
+	}
+	g.replicas.Gone(s.id, base(path))
 }
 
 func (g *ghost) partition(s *server, seen map[string]*watched, path string) {

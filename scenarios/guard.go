@@ -132,7 +132,7 @@ func (g *guard) crashed(power bool) {
 	at := g.Rec.Stamp()
 	ends := make(map[string]int64)
 	for _, path := range g.Dirs() {
-		ends[base(path)] = g.Recovered(path).LogEndOffset
+		ends[base(path)] = max(ends[base(path)], g.Recovered(path).LogEndOffset) // one that moved may be there twice
 	}
 	h, _, _, _ := g.Rec.Take()
 	for i, p := range h.Partitions {

@@ -1,0 +1,144 @@
+package scenarios
+
+import (
+	"strings"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kmsg"
+
+	"seedlog/clock/task"
+	"seedlog/scenarios/client"
+	"seedlog/sim/simdisk"
+)
+
+// twoDirs are the directories that replicas move between.
+var twoDirs = []string{"/data", "/more"}
+
+// place is where a server has the partition: the directory of its log, whether there is a
+// copy elsewhere, and how many logs there are.
+func (s *server) place(name string) (dir string, copied bool, logs int) {
+	for _, d := range twoDirs {
+		for _, info := range s.Disk.List(d) {
+			switch {
+			case info.Name == name:
+				dir, logs = d, logs+1
+			case strings.HasPrefix(info.Name, name+".") && strings.HasSuffix(info.Name, "-future"):
+				copied = true
+			}
+		}
+	}
+	return dir, copied, logs
+}
+
+func otherDir(dir string) string {
+	if dir == twoDirs[0] {
+		return twoDirs[1]
+	}
+	return twoDirs[0]
+}
+
+// move asks a broker to have its replica of partition 0 moved.
+func (s *story) move(t *task.T, p *client.Plain, topic *client.Topic, to string) {
+	req := kmsg.NewPtrAlterReplicaLogDirsRequest()
+	req.Version = 2
+	rt := kmsg.NewAlterReplicaLogDirsRequestDirTopic()
+	rt.Topic, rt.Partitions = topic.Name, []int32{0}
+	d := kmsg.NewAlterReplicaLogDirsRequestDir()
+	d.Dir, d.Topics = to, append(d.Topics, rt)
+	req.Dirs = append(req.Dirs, d)
+	resp, err := p.Call(t, req)
+	if !s.ok(err, "AlterReplicaLogDirs") {
+		return
+	}
+	r := resp.(*kmsg.AlterReplicaLogDirsResponse)
+	if s.must(len(r.Topics) == 1 && len(r.Topics[0].Partitions) == 1, "codes", "AlterReplicaLogDirs answers %+v", r) {
+		s.code(r.Topics[0].Partitions[0].ErrorCode, nil, "AlterReplicaLogDirs")
+	}
+}
+
+// movedReplica moves the only copy of a topic to and fro while it is written to, and ends the
+// process at a drawn moment in the midst of it, by kill or with the power. What was acknowledged as
+// synced is there, once, and the move goes on.
+func movedReplica(r *Run) {
+	r.Set("log.dirs", strings.Join(twoDirs, ","))
+	r.Set("log.segment.delete.delay.ms", "1000")
+	rng := r.Rand("moved")
+	tell(r, func(s *story) {
+		topic := s.topic("t", 1, [2]string{"flush.messages", "1"}, [2]string{"internal.segment.bytes", "3000"}, [2]string{"index.interval.bytes", "200"})
+		b, written := s.server(s.Broker), int64(0)
+		fill := func(n int) {
+			s.fill(topic, n)
+			written += int64(2 * n)
+		}
+		fill(10)
+		for range 12 {
+			dir, _, _ := b.place("t-0")
+			s.client("move", func(t *task.T, p *client.Plain) { s.move(t, p, topic, otherDir(dir)) })
+			if rng.IntN(2) == 0 {
+				fill(1 + rng.IntN(5))
+			}
+			s.wait(drawn(rng, 100*time.Microsecond, 100*time.Millisecond))
+			s.Broker.Disk.SetPower(simdisk.Power{None: 1, Prefix: 1, Holes: 1, SizeAhead: 300, Garbage: 300})
+			if s.failed || !s.crash(rng.IntN(3) > 0) {
+				return
+			}
+			s.must(s.end(topic) == written, "I16", "a synced log of %d ends at %d after a crash while it moved", written, s.end(topic))
+			if _, _, logs := b.place("t-0"); !s.must(logs == 1, "I32", "the replica is in %d directories", logs) {
+				return
+			}
+			fill(1 + rng.IntN(5))
+		}
+		s.moved(b, topic, func() bool { _, copied, _ := b.place("t-0"); return !copied })
+		dir, _, _ := b.place("t-0")
+		s.client("move", func(t *task.T, p *client.Plain) { s.move(t, p, topic, otherDir(dir)) })
+		s.moved(b, topic, func() bool { now, copied, _ := b.place("t-0"); return now == otherDir(dir) && !copied })
+		fill(3)
+		if s.failed || !s.restart() {
+			return
+		}
+		s.must(s.end(topic) == written, "I16", "a log of %d ends at %d after a clean stop", written, s.end(topic))
+		s.must(s.World.Probes()["move-done"] > 0, "scenario", "nothing moved")
+		if !s.failed && s.stop() {
+			s.judgeDirs()
+		}
+	})
+}
+
+// moved waits until a move is over.
+func (s *story) moved(b *server, topic *client.Topic, over func() bool) {
+	if !s.failed {
+		dir, copied, logs := b.place(topic.Name + "-0")
+		s.must(s.World.Run(func() bool { return s.over() || over() }, 30*time.Second) && !s.over(), "liveness",
+			"%s-0 moves and does not arrive: was in %s, copied %v, %d logs", topic.Name, dir, copied, logs)
+	}
+}
+
+// movedFollower is KIP-101 for a copy: a leader that is cut off has records of its own, and a copy
+// of them in another directory, when it hears of the next leader. What is cut off the log goes from
+// the copy, which then takes its place, and has what the others have.
+func movedFollower(r *Run) {
+	r.Set("log.dirs", strings.Join(twoDirs, ","))
+	r.Set("replica.lag.time.max.ms", "60000")
+	tellCluster(r, six(1), func(s *tale) {
+		topic := s.replicated("cut", []int32{4, 5, 6})
+		s.produce(4, topic, -1, 10, nil)
+		s.apart(4, 1, 2, 3, 5, 6)
+		s.produce(4, topic, 1, 8, nil)
+		dir, _, _ := s.node(4).place("cut-0")
+		s.at(4, "move", func(t *task.T, p *client.Plain) { s.move(t, p, topic, otherDir(dir)) })
+		s.wait(2 * time.Second)
+		_, copied, _ := s.node(4).place("cut-0")
+		s.must(copied, "scenario", "no copy is made")
+		s.led(topic, 5, 6)
+		s.produce(s.partition(topic).Leader, topic, -1, 12, nil)
+		s.together()
+		s.equal(topic, 22)
+		s.until("the replica has moved", 30*time.Second, func() bool {
+			now, copied, logs := s.node(4).place("cut-0")
+			return now == otherDir(dir) && !copied && logs == 1
+		})
+		s.produce(s.partition(topic).Leader, topic, -1, 3, nil)
+		s.equal(topic, 25)
+		s.must(s.World.Probes()["copy-diverged"] > 0, "scenario", "the copy was not cut")
+	})
+}
