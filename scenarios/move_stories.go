@@ -115,10 +115,13 @@ func (s *story) moved(b *server, topic *client.Topic, over func() bool) {
 
 // movedFollower is KIP-101 for a copy: a leader that is cut off has records of its own, and a copy
 // of them in another directory, when it hears of the next leader. What is cut off the log goes from
-// the copy, which then takes its place, and has what the others have.
+// the copy, which then takes its place, and has what the others have. The copy is made so slowly
+// that it looks at the log before, and again when the log has grown past it.
 func movedFollower(r *Run) {
 	r.Set("log.dirs", strings.Join(twoDirs, ","))
 	r.Set("replica.lag.time.max.ms", "60000")
+	r.Set("replica.fetch.max.bytes", "1")
+	r.Set("replica.alter.log.dirs.io.max.bytes.per.second", "125") // over ten seconds: fourteen batches
 	tellCluster(r, six(1), func(s *tale) {
 		topic := s.replicated("cut", []int32{4, 5, 6})
 		s.produce(4, topic, -1, 10, nil)
@@ -133,7 +136,7 @@ func movedFollower(r *Run) {
 		s.produce(s.partition(topic).Leader, topic, -1, 12, nil)
 		s.together()
 		s.equal(topic, 22)
-		s.until("the replica has moved", 30*time.Second, func() bool {
+		s.until("the replica has moved", 2*time.Minute, func() bool {
 			now, copied, logs := s.node(4).place("cut-0")
 			return now == otherDir(dir) && !copied && logs == 1
 		})
