@@ -54,6 +54,11 @@ def run_tools(broker):
     return [check(name, work) for name, work in tools.checks(broker)]
 
 
+def between_directories():
+    need("java", "java")
+    tools.between_directories()
+
+
 def run_dumps():
     def with_java(work):
         need("java", "java")
@@ -108,6 +113,7 @@ def main():
             rows = clients.run_clients(broker, [c for c in ring if wanted(c.name)], args.records, say)
             if wanted("kafka-tools"):
                 checks += run_tools(broker)
+                checks.append(check("kafka-reassign-partitions between directories", between_directories))
             checks.append(check("the broker lives, and stops cleanly", broker.stop))
         finally:
             if any(r.verdict.startswith("FAILED") for r in rows + checks):

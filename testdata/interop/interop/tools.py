@@ -4,8 +4,9 @@ import json
 import re
 import tempfile
 import time
+from pathlib import Path
 
-from world import Failure, java, need, run
+from world import Broker, Failure, java, need, run
 
 TOPIC_TOOL = "org.apache.kafka.tools.TopicCommand"
 CONFIG_TOOL = "kafka.admin.ConfigCommand"
@@ -126,6 +127,61 @@ class Tools:
         out = self.ask("org.apache.kafka.tools.FeatureCommand", "describe")
         expect(re.search(r"Feature: kraft.version\s.*FinalizedVersionLevel: 1\s", out), out)
         expect(re.search(r"Feature: group.version\s.*FinalizedVersionLevel: 0\s", out), out)
+
+
+def between_directories():
+    """Kafka's tool moves replicas between the two log directories of a broker, at a rate and without, and back."""
+    with tempfile.TemporaryDirectory(prefix="seedlog-interop-") as tmp:
+        data, more = Path(tmp) / "data", Path(tmp) / "more"
+        broker = Broker(tmp, [f"log.dirs={data},{more}"]).start()
+        try:
+            _move_all(broker, Path(tmp), data, more)
+        finally:
+            broker.end()
+
+
+def _move_all(broker, tmp, data, more):
+    ask = lambda tool, *args: run(java(tool, "--bootstrap-server", broker.address, *args))
+    reassign = lambda verb, plan, *args: ask("org.apache.kafka.tools.reassign.ReassignPartitionsCommand", verb, "--reassignment-json-file", plan, *args)
+
+    def plan(directory):
+        path = tmp / "plan.json"
+        path.write_text(json.dumps({"version": 1, "partitions": [
+            {"topic": "kept", "partition": p, "replicas": [1], "log_dirs": [str(directory)]} for p in range(4)]}))
+        return path
+
+    def logs():
+        out = ask("org.apache.kafka.tools.LogDirsCommand", "--describe", "--topic-list", "kept")
+        return [(d["logDir"], p["isFuture"]) for d in json.loads(out.splitlines()[-1])["brokers"][0]["logDirs"] for p in d["partitions"]]
+
+    def arrived(path):
+        late = time.monotonic() + 60
+        while reassign("--verify", path, "--preserve-throttles").count("completed successfully") != 4:
+            if time.monotonic() > late:
+                raise Failure(f"not after 60 s: {logs()}")
+            time.sleep(0.3)
+
+    ask(TOPIC_TOOL, "--create", "--topic", "kept", "--partitions", 4)
+    run(java("org.apache.kafka.tools.ProducerPerformance", "--topic", "kept", "--num-records", 40000, "--record-size", 500,
+             "--throughput", -1, "--producer-props", "bootstrap.servers=" + broker.address, "acks=all"))
+    there = plan(more)
+    out = reassign("--execute", there, "--replica-alter-log-dirs-throttle", 1000)
+    expect(f"Successfully started moving log directory to {more} for replica kept-0 with broker 1" in out, out)
+    expect(any(future for _, future in logs()), f"no copy is shown: {logs()}")
+    expect("is still in progress" in reassign("--verify", there, "--preserve-throttles"), "a move that is throttled is not in progress")
+    reassign("--execute", there, "--additional", "--replica-alter-log-dirs-throttle", 1000000000)
+    arrived(there)
+    expect(logs() == [(str(more), False)] * 4, logs())
+    expect("Clearing broker-level throttles" in reassign("--verify", there), "the throttle stays")
+    back = plan(data)
+    reassign("--execute", back)
+    arrived(back)
+    broker.stop()
+    broker.start()
+    expect(logs() == [(str(data), False)] * 4, logs())
+    out = run(java(OFFSETS_TOOL, "--bootstrap-server", broker.address, "--topic", "kept"))
+    expect(sum(int(line.rsplit(":", 1)[1]) for line in out.splitlines() if line.startswith("kept:")) == 40000, out)
+    expect([p.name for p in more.glob("kept-?")] == [], "a replica is in both directories")
 
 
 def expect(ok, otherwise):
