@@ -229,8 +229,11 @@ func controlledShutdown(r *Run) {
 }
 
 // assign asks for a reassignment, or, for nil, that one is taken back.
-func (s *tale) assign(topic *client.Topic, target []int32) {
-	s.at(4, "reassign", func(t *task.T, p *client.Plain) {
+func (s *tale) assign(topic *client.Topic, target []int32) { s.assignAt(4, topic, target, nil) }
+
+// assignAt asks a node, and expects the code for the partition.
+func (s *tale) assignAt(id int32, topic *client.Topic, target []int32, want *kerr.Error) {
+	s.at(id, "reassign", func(t *task.T, p *client.Plain) {
 		req := kmsg.NewPtrAlterPartitionAssignmentsRequest()
 		req.TimeoutMillis = 10_000
 		part := kmsg.NewAlterPartitionAssignmentsRequestTopicPartition()
@@ -243,7 +246,7 @@ func (s *tale) assign(topic *client.Topic, target []int32) {
 		if s.ok(err, "reassign") {
 			r := resp.(*kmsg.AlterPartitionAssignmentsResponse)
 			s.code(r.ErrorCode, nil, "reassign")
-			s.code(r.Topics[0].Partitions[0].ErrorCode, nil, "reassign")
+			s.code(r.Topics[0].Partitions[0].ErrorCode, want, "reassign")
 		}
 	})
 }

@@ -201,6 +201,31 @@ func staleReplica(r *Run) {
 	})
 }
 
+// keptReassignment is a reassignment whose only member in sync is one that it adds: taking it
+// back would leave nobody who has everything, and is refused (docs/decisions/0009).
+func keptReassignment(r *Run) {
+	tellCluster(r, six(1), func(s *tale) {
+		topic := s.replicated("kept", []int32{4})
+		s.produce(4, topic, -1, 20, nil)
+		s.apart(6, 4, 5)
+		s.assign(topic, []int32{5, 6})
+		s.isr(topic, 2)
+		s.kill(4)
+		s.isr(topic, 1)
+		s.led(topic, 5)
+		s.produce(5, topic, -1, 5, nil)
+		s.assignAt(5, topic, nil, kerr.InvalidReplicaAssignment)
+		s.produce(5, topic, -1, 5, nil)
+		s.together()
+		s.start(4)
+		s.until("it ends", time.Minute, func() bool {
+			p := s.partition(topic)
+			return len(p.Adding)+len(p.Removing) == 0 && slices.Equal(p.Replicas, []int32{5, 6})
+		})
+		s.equal(topic, 30)
+	})
+}
+
 // failedOverReassignment is SPEC R9 over a change of controllers: what one began goes on under
 // the next, which takes it back when it is asked to; nothing of the new replica stays (B79).
 func failedOverReassignment(r *Run) {

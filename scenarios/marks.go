@@ -24,7 +24,7 @@ var ClusterProbes = []string{
 	"power-loss-in-recovery", "voter-wiped",
 	// Partitions.
 	"isr-shrunk", "isr-shrunk-to-one", "isr-expanded", "isr-proposal-failed", "leader-recovered", "log-diverged", "follower-began",
-	"fetcher-failed", "fetch-refused", "lawful-loss",
+	"fetcher-failed", "fetch-refused", "lawful-loss", "log-stray",
 	"leader-online", "leader-preferred", "leader-elr", "leader-last-known", "leader-unclean", "leader-none", "leader-re-elected",
 	"reassignment-begun", "reassignment-completed", "reassignment-cancelled", "reassignment-replaced", "reassignment-cancelled-after-failover",
 }
