@@ -145,3 +145,46 @@ func movedFollower(r *Run) {
 		s.must(s.World.Probes()["copy-diverged"] > 0, "scenario", "the copy was not cut")
 	})
 }
+
+// lostDirectory is a directory that fails by a write to one of its logs, while a fetch for another
+// waits at its leader. That replica leaves the ISR and stays outside, though the fetch is answered
+// later and had everything; when the broker comes back with the directory, it has what the others
+// have.
+func lostDirectory(r *Run) {
+	r.Set("log.dirs", strings.Join(twoDirs, ","))
+	tellCluster(r, six(1), func(s *tale) {
+		b := s.node(6)
+		var idle, busy *client.Topic
+		for _, name := range []string{"a1", "b1", "b2", "a2", "a3", "b3"} { // a's are led by 4, b's by 5
+			topic := s.replicated(name, map[byte][]int32{'a': {4, 5, 6}, 'b': {5, 4, 6}}[name[0]])
+			if dir, _, _ := b.place(name + "-0"); dir != twoDirs[1] {
+				continue // the metadata log's is not to fail
+			}
+			if name[0] == 'a' {
+				idle = topic
+			} else {
+				busy = topic
+			}
+		}
+		if !s.must(idle != nil && busy != nil, "scenario", "no two logs in one directory") {
+			return
+		}
+		s.produce(4, idle, -1, 3, nil)
+		s.produce(5, busy, -1, 3, nil)
+		in := b.Disk.Arm(&simdisk.Injection{Fault: simdisk.WriteError, Match: func(path string) bool {
+			return strings.HasPrefix(path, twoDirs[1]+"/"+busy.Name+"-0/") && strings.HasSuffix(path, ".log")
+		}})
+		s.produce(5, busy, 1, 1, nil)
+		s.until("the directory fails", 10*time.Second, func() bool { return in.Fired })
+		s.isr(idle, 2)
+		s.isr(busy, 2)
+		s.wait(5 * time.Second)
+		s.must(len(s.partition(idle).ISR) == 2, "I8", "the ISR is %v, and 6 has lost the directory", s.partition(idle).ISR)
+		s.must(b.Up(), "I34", "the process ended: %v", s.ended())
+		s.kill(6)
+		s.start(6)
+		s.produce(4, idle, -1, 3, nil)
+		s.equal(idle, 6)
+		s.equal(busy, 4)
+	})
+}

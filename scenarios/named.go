@@ -56,6 +56,7 @@ var named = []Scenario{
 	{"fenced-readers", "KIP-320: old and new leader epochs are refused, and who read what is gone is told where", fencedReaders},
 	{"fenced-replica", "KIP-841: who is fenced or shuts down joins no ISR", fencedReplica},
 	{"stale-replica", "KIP-903: who restarted joins no ISR by what its earlier self had", staleReplica},
+	{"lost-directory", "KIP-858: who has lost the directory of a replica stays out of its ISR", lostDirectory},
 	{"kept-reassignment", "SPEC R9: a reassignment is not taken back where only what it adds is in sync", keptReassignment},
 	{"failed-over-reassignment", "SPEC R9: a reassignment outlives its controller, and the next one takes it back", failedOverReassignment},
 	{"shrunk-isr", "KAFKA-13091: what waited for a follower is committed when the follower has left the ISR", shrunkISR},
