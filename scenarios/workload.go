@@ -138,5 +138,21 @@ func DrawClusterWorkload(rng *rand.Rand, r *Run) *Workload {
 		o.Did = r.count
 		w.add(group, "operator", o.Run)
 	}
+	r.drawDirMoves(w)
 	return w
+}
+
+// drawDirMoves has replicas moved between directories, where the brokers have several. It draws
+// from a stream of its own, so that runs without it are as they were.
+func (r *Run) drawDirMoves(w *Workload) {
+	rng, dirs := r.Rand("directory moves"), r.servers[0].guard.LogDirs
+	if len(dirs) < 2 || rng.IntN(2) == 0 {
+		return
+	}
+	e, group := r.Env(5 * time.Second)
+	m := &client.DirMover{Env: e, Topics: r.Topics, Dirs: dirs, Ops: 10 + rng.IntN(60), Pace: drawn(rng, 50*time.Millisecond, 2*time.Second), Did: r.count}
+	for _, s := range r.servers {
+		m.Brokers = append(m.Brokers, s.Addr())
+	}
+	w.add(group, "directory-mover", m.Run)
 }
