@@ -244,6 +244,7 @@ func TestWhoHasNotLedSinceALossTellsOfBefore(t *testing.T) {
 		{client.Told{Below: 8, Asked: 20, Epoch: 3, By: "b1:9092"}, true, client.Stranded, false},
 		{client.Told{Below: 8, Asked: 20, Epoch: -1, By: "b2:9092"}, true, client.Leading, true},
 		{client.Told{Below: 8, Asked: 8, Epoch: -1, By: "b2:9092"}, true, client.Leading, false},
+		{client.Told{Below: 8, Asked: 20, Epoch: -1, By: "b3:9092"}, true, client.Stranded, false}, // it leads again since 21
 		{client.Told{Below: 8, Asked: 20, Epoch: 1, By: "b2:9092"}, true, client.Following, false},
 		{client.Told{Below: 4, Asked: 20, Epoch: -1, By: "b1:9092"}, true, client.Leading, true},
 		{client.Told{Below: 4, Asked: 20, Epoch: 1, By: "b1:9092"}, true, client.Leading, false},
@@ -252,7 +253,8 @@ func TestWhoHasNotLedSinceALossTellsOfBefore(t *testing.T) {
 		t.Cleanup(w.Close)
 		one := &server{Machine: w.AddMachine("b1", simdisk.Config{}, sched.ClockParams{}), id: 1}
 		two := &server{Machine: w.AddMachine("b2", simdisk.Config{}, sched.ClockParams{}), id: 2}
-		r := &Run{Rec: client.NewRecorder(), servers: []*server{one, two}}
+		three := &server{Machine: w.AddMachine("b3", simdisk.Config{}, sched.ClockParams{}), id: 3}
+		r := &Run{Rec: client.NewRecorder(), servers: []*server{one, two, three}}
 		g := &ghost{r: r, cuts: make(map[int]cut), floors: make(map[string]floor)}
 		g.quorum = cluster.NewQuorum(2, nil, &g.verdict)
 		g.replicas = cluster.NewReplicas(g.quorum.State, &g.verdict)
@@ -260,6 +262,7 @@ func TestWhoHasNotLedSinceALossTellsOfBefore(t *testing.T) {
 		g.replicas.See(1, name, cluster.ID{1}, 0, []cluster.Entry{{Base: 0, Last: 7, Epoch: 1}}, 0)
 		g.replicas.Began(1, name, 1, 0, 1)
 		g.replicas.Began(2, name, epoch, 5, cutAt)
+		g.replicas.Began(3, name, epoch+1, 5, 21)
 		if c.lost {
 			g.cuts[log] = cut{at: cutAt, epoch: epoch, offset: 5}
 		}

@@ -54,8 +54,8 @@ func (c cut) before(told client.Told) bool {
 	return told.Asked < c.at || told.Epoch >= 0 && told.Epoch < c.epoch
 }
 
-// stranded reports whether an answer is of a broker that has not led since the last lawful loss,
-// and tells of more than that left. Who led before, and does not know yet that another does,
+// stranded reports whether an answer is of a broker that had not led since the last lawful loss
+// when it was asked, and tells of more than that left. Who led before, and does not know yet that another does,
 // goes on; and a follower answers with what it has until it has heard from the new leader. What
 // a follower knows to be committed a leader knew first.
 func (g *ghost) stranded(name string, c cut, told client.Told) bool {
@@ -63,7 +63,8 @@ func (g *ghost) stranded(name string, c cut, told client.Told) bool {
 		return false
 	}
 	i := slices.IndexFunc(g.r.servers, func(s *server) bool { return s.Addr() == told.By })
-	return i >= 0 && !g.replicas.Led(name, g.r.servers[i].id, c.epoch)
+	by := max(told.Asked, c.at+1) // it may have led again by now
+	return i >= 0 && !g.replicas.Led(name, g.r.servers[i].id, c.epoch, uint64(by))
 }
 
 // offsetsTopic is the coordinators' log.

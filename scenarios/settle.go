@@ -196,12 +196,19 @@ func (r *Run) drained() bool {
 	return true
 }
 
-// logEnds is where each log ends on the disk, by its number. Nobody writes any more.
+// logEnds is where each log ends on the disk, by its number: its leader's, for a replica that has
+// not heard of it yet may have a tail that will be cut. Nobody writes any more.
 func (r *Run) logEnds() map[int]int64 {
 	byName := make(map[string]int64)
 	for _, s := range r.servers {
 		for _, path := range s.guard.Dirs() {
-			byName[base(path)] = max(byName[base(path)], s.guard.ParseLogs(path).LogEndOffset())
+			name := base(path)
+			if r.cluster != nil {
+				if p := r.cluster.ghost.quorum.State.Named(name); p == nil || p.Leader != s.id {
+					continue
+				}
+			}
+			byName[name] = max(byName[name], s.guard.ParseLogs(path).LogEndOffset())
 		}
 	}
 	ends := make(map[int]int64)

@@ -34,10 +34,11 @@ func (r *Replicas) Began(node int32, name string, epoch int32, offset int64, at 
 	if p == nil {
 		return
 	}
-	if other, ok := p.began[epoch]; ok && other != node {
-		r.v.Failf("I9", name, "nodes %d and %d lead in epoch %d", other, node, epoch)
+	if other, ok := p.began[epoch]; ok && other.node != node {
+		r.v.Failf("I9", name, "nodes %d and %d lead in epoch %d", other.node, node, epoch)
+	} else if !ok {
+		p.began[epoch] = term{node, at}
 	}
-	p.began[epoch] = node
 	m := r.State.Find(p.id, index(name))
 	if m == nil || m.LeaderEpoch > epoch {
 		return
@@ -80,7 +81,7 @@ func (r *Replicas) lost(p *replicated, m *Partition, b beginning) (loss Loss, lo
 	unclean := r.State.Unclean(m.Topic)
 	lawful := p.crashed(b.node) && (len(p.lossy) >= r.State.MinISR(m) || !r.State.ELR())
 	offset := min(b.offset, p.agrees(b.node))
-	stranger := unclean && m.stranger == b.epoch && p.beyond(offset)
+	stranger := unclean && m.stranger == b.epoch // who led before may still be told of, and tell, more
 	if offset >= b.told && !lawful && !stranger {
 		return loss, false
 	}
@@ -105,28 +106,29 @@ func (r *Replicas) lost(p *replicated, m *Partition, b beginning) (loss Loss, lo
 // LedIn is who has led a partition in an epoch, or -1.
 func (r *Replicas) LedIn(name string, epoch int32) int32 {
 	if p := r.parts[name]; p != nil {
-		if id, ok := p.began[epoch]; ok {
-			return id
+		if t, ok := p.began[epoch]; ok {
+			return t.node
 		}
 	}
 	return -1
 }
 
-// Led reports whether a node has led a partition in some epoch from one on.
-func (r *Replicas) Led(name string, node, from int32) bool {
+// term is who leads in an epoch, and since when, as [Replicas.Began] was told.
+type term struct {
+	node int32
+	at   uint64
+}
+
+// Led reports whether a node had begun to lead a partition in some epoch from one on before at.
+func (r *Replicas) Led(name string, node, from int32, at uint64) bool {
 	p := r.parts[name]
 	if p == nil {
 		return false
 	}
-	for epoch, id := range p.began { //order: any of them
-		if epoch >= from && id == node {
+	for epoch, t := range p.began { //order: any of them
+		if epoch >= from && t.node == node && t.at < at {
 			return true
 		}
 	}
 	return false
-}
-
-// beyond reports whether somebody's log reaches beyond an offset.
-func (p *replicated) beyond(offset int64) bool {
-	return slices.ContainsFunc(p.logs, func(l replica) bool { return l.there && l.end() > offset })
 }

@@ -35,7 +35,7 @@ type replicated struct {
 	committed []Entry
 	// lossy are crashed replicas that have not come back to the ISR, in the order of their crashes.
 	lossy    []crash
-	began    map[int32]int32 // leader by epoch
+	began    map[int32]term // by epoch
 	unjudged []beginning     // the committed metadata has not come to them
 	leads    int32           // the newest epoch of a leader that others follow
 	// Cuts counts lawful losses.
@@ -66,7 +66,7 @@ func NewReplicas(state *State, v *checker.Verdict) *Replicas {
 func (r *Replicas) part(name string, id ID) *replicated {
 	p := r.parts[name]
 	if p == nil || p.id != id {
-		p = &replicated{name: name, id: id, named: make(map[[2]int64]uint32), began: make(map[int32]int32)}
+		p = &replicated{name: name, id: id, named: make(map[[2]int64]uint32), began: make(map[int32]term)}
 		r.parts[name] = p
 		r.list = append(slices.DeleteFunc(r.list, func(o *replicated) bool { return o.name == name }), p)
 	}

@@ -114,10 +114,12 @@ func AfterOffsets(mine Replica, leaderStart, leaderEnd int64) Decision {
 }
 
 // AfterMisfit decides about fetched batches that do not continue the log, of which the first
-// is [first, last]. A log that begins in the middle of a batch, because records were deleted
-// up to there, is empty until it has that batch: it begins again where the batch does.
-func AfterMisfit(mine Replica, first, last int64) Decision {
-	if mine.LogEnd == mine.LogStart && first < mine.LogEnd && mine.LogEnd <= last {
+// is [first, last]. The leader's log may begin in the middle of that batch, because records were
+// deleted up to there. Then a log that is empty, or has nothing that the leader still has, begins
+// again where the batch does.
+func AfterMisfit(mine Replica, leaderStart, first, last int64) Decision {
+	nothing := mine.LogEnd == mine.LogStart || mine.LogEnd <= leaderStart
+	if nothing && first < mine.LogEnd && mine.LogEnd <= last {
 		return Decision{RestartAt, first}
 	}
 	return Decision{Step: RetryLater}

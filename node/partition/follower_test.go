@@ -75,15 +75,18 @@ func TestBatchesThatDoNotContinueTheLog(t *testing.T) {
 	for _, c := range []struct {
 		name        string
 		start, end  int64
+		leaderStart int64
 		first, last int64
 		want        string
 	}{
-		{"an empty log that begins in the middle of the batch", 5, 5, 3, 7, "restart-at 3"},
-		{"or at its last record", 5, 5, 3, 5, "restart-at 3"},
-		{"a batch that lies before it", 5, 5, 3, 4, "retry-later"},
-		{"a log with records", 3, 5, 3, 7, "retry-later"},
+		{"an empty log that begins in the middle of the batch", 5, 5, 5, 3, 7, "restart-at 3"},
+		{"or at its last record", 5, 5, 5, 3, 5, "restart-at 3"},
+		{"a batch that lies before it", 5, 5, 5, 3, 4, "retry-later"},
+		{"a log with records", 3, 5, 3, 3, 7, "retry-later"},
+		{"one whose records the leader has deleted", 0, 5, 5, 3, 7, "restart-at 3"},
+		{"one with a record that the leader still has", 0, 5, 4, 3, 7, "retry-later"},
 	} {
-		if got := AfterMisfit(Replica{LogStart: c.start, LogEnd: c.end}, c.first, c.last).String(); got != c.want {
+		if got := AfterMisfit(Replica{LogStart: c.start, LogEnd: c.end}, c.leaderStart, c.first, c.last).String(); got != c.want {
 			t.Errorf("%s: %s, want %s", c.name, got, c.want)
 		}
 	}

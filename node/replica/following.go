@@ -92,7 +92,7 @@ func (p *Partition) appendFetched(t *task.T, epoch int32, mine partition.Replica
 	if len(batches) > 0 {
 		info, err := p.log.AppendFetched(t, epoch, batches)
 		if errors.Is(err, storage.ErrUnexpectedOffset) {
-			info, err = p.appendMisfit(t, epoch, mine, batches, err)
+			info, err = p.appendMisfit(t, epoch, mine, a.LogStart, batches, err)
 		}
 		switch {
 		case errors.Is(err, storage.ErrOffline), errors.Is(err, storage.ErrClosed):
@@ -120,12 +120,12 @@ func (p *Partition) appendFetched(t *task.T, epoch int32, mine partition.Replica
 }
 
 // appendMisfit appends batches that the log refused because of why, if its core finds a way.
-func (p *Partition) appendMisfit(t *task.T, epoch int32, mine partition.Replica, batches []byte, why error) (storage.AppendInfo, error) {
+func (p *Partition) appendMisfit(t *task.T, epoch int32, mine partition.Replica, leaderStart int64, batches []byte, why error) (storage.AppendInfo, error) {
 	h, err := record.ParseHeader(batches)
 	if err != nil {
 		return storage.AppendInfo{}, why
 	}
-	d := partition.AfterMisfit(mine, h.BaseOffset, h.LastOffset())
+	d := partition.AfterMisfit(mine, leaderStart, h.BaseOffset, h.LastOffset())
 	if d.Step != partition.RestartAt {
 		return storage.AppendInfo{}, why
 	}

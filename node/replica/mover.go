@@ -251,7 +251,7 @@ func (x *move) appendMisfit(t *task.T, look storage.Standing, b []byte, why erro
 		return storage.AppendInfo{}, why
 	}
 	o := x.future.Offsets()
-	d := partition.AfterMisfit(partition.Replica{LogStart: o.LogStart, LogEnd: o.LogEnd}, h.BaseOffset, h.LastOffset())
+	d := partition.AfterMisfit(partition.Replica{LogStart: o.LogStart, LogEnd: o.LogEnd}, look.LogStart, h.BaseOffset, h.LastOffset())
 	if d.Step != partition.RestartAt {
 		return storage.AppendInfo{}, why
 	}
