@@ -36,8 +36,8 @@ type replicated struct {
 	// lossy are crashed replicas that have not come back to the ISR, in the order of their crashes.
 	lossy    []crash
 	began    map[int32]term // by epoch
-	unjudged []beginning     // the committed metadata has not come to them
-	leads    int32           // the newest epoch of a leader that others follow
+	unjudged []beginning    // the committed metadata has not come to them
+	leads    int32          // the newest epoch of a leader that others follow
 	// Cuts counts lawful losses.
 	cuts int
 }
