@@ -380,6 +380,9 @@ func (g *ghost) crashed(s *server, power bool) {
 				has = s.guard.Recovered(path).LogEndOffset
 			}
 		}
+		if end, ok := before[name]; ok {
+			has = min(has, end) // a recovery does not look for holes below its point
+		}
 		return has < had
 	})
 	g.check()
