@@ -57,6 +57,7 @@ var named = []Scenario{
 	{"fenced-replica", "KIP-841: who is fenced or shuts down joins no ISR", fencedReplica},
 	{"stale-replica", "KIP-903: who restarted joins no ISR by what its earlier self had", staleReplica},
 	{"lost-directory", "KIP-858: who has lost the directory of a replica stays out of its ISR", lostDirectory},
+	{"synced-tail", "SPEC S7: a leader syncs what only counts when it is synced, though nobody writes", syncedTail},
 	{"kept-reassignment", "SPEC R9: a reassignment is not taken back where only what it adds is in sync", keptReassignment},
 	{"failed-over-reassignment", "SPEC R9: a reassignment outlives its controller, and the next one takes it back", failedOverReassignment},
 	{"shrunk-isr", "KAFKA-13091: what waited for a follower is committed when the follower has left the ISR", shrunkISR},

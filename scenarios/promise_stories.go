@@ -4,6 +4,8 @@ import (
 	"slices"
 	"time"
 
+	"github.com/twmb/franz-go/pkg/kmsg"
+
 	"seedlog/clock/task"
 	"seedlog/scenarios/client"
 	"seedlog/sim/simdisk"
@@ -183,5 +185,22 @@ func sealedSegments(r *Run) {
 				return
 			}
 		}
+	})
+}
+
+// syncedTail is a log of which the leader has more than it has synced when only what is synced
+// begins to count (flush.messages=1). It syncs that by itself: nobody writes any more, and a
+// follower that was away waits for it.
+func syncedTail(r *Run) {
+	r.Set("replica.lag.time.max.ms", "2000")
+	tellCluster(r, six(1), func(s *tale) {
+		topic := s.replicated("tail", []int32{4, 5, 6})
+		s.apart(6, 4, 5)
+		s.produce(4, topic, 1, 5, nil)
+		s.alter(kmsg.ConfigResourceTypeTopic, "tail", [2]string{"flush.messages", "1"})
+		s.isr(topic, 2)
+		s.together()
+		s.equal(topic, 5)
+		s.reaches(4, topic, 5)
 	})
 }

@@ -1,10 +1,12 @@
 package scenarios
 
 import (
+	"errors"
 	"fmt"
 	"strings"
 
 	"seedlog/checker/history"
+	"seedlog/disk"
 	"seedlog/node/config"
 	"seedlog/node/event"
 	"seedlog/node/quorum"
@@ -145,6 +147,11 @@ func (s *server) watchReady() {
 	look()
 }
 
+// diskFailed reports whether an error is the disk's.
+func diskFailed(err error) bool {
+	return errors.Is(err, disk.ErrNoSpace) || errors.Is(err, disk.ErrReadOnly) || errors.Is(err, disk.ErrIO)
+}
+
 // saw watches the node's events.
 func (s *server) saw(e event.Event) {
 	if c := s.r.cluster; c != nil {
@@ -189,6 +196,10 @@ func (s *server) saw(e event.Event) {
 		}
 	case "dir-offline", "partition-failed":
 		s.offline = true
+	case "quorum-failed":
+		if e, ok := e.(quorum.Failed); ok && diskFailed(e.Err) {
+			s.offline = true
+		}
 	case "log-corrupt":
 		if e, ok := e.(event.Storage); ok {
 			s.guard.corrupt(e)

@@ -38,7 +38,7 @@ func (m *Manager) MetadataChanged(t *task.T, d *meta.Delta) {
 		m.dropFutures(t)
 	}
 	m.wakeMovers()
-	m.configsChanged(d)
+	m.configsChanged(t, d)
 	if len(d.Brokers) > 0 {
 		m.brokersChanged()
 	}

@@ -219,7 +219,7 @@ func (m *Manager) Partition(k Key) (*Partition, error) {
 
 // configsChanged takes over changed settings: of single topics, or of the broker, which all
 // topics inherit from.
-func (m *Manager) configsChanged(d *meta.Delta) {
+func (m *Manager) configsChanged(t *task.T, d *meta.Delta) {
 	if len(d.Configs) == 0 {
 		return
 	}
@@ -238,6 +238,7 @@ func (m *Manager) configsChanged(d *meta.Delta) {
 			if f := m.FutureOf(p); f != nil {
 				f.SetConfig(logConfig(cfg, &settings))
 			}
+			p.syncRest(t)
 			p.advance()
 		}
 	}

@@ -458,6 +458,32 @@ func TestOnlySyncedRecordsAreCommittedWhereEveryMessageIsFlushed(t *testing.T) {
 	})
 }
 
+// Where only what is synced counts a leader syncs what it has when it begins, and when that
+// begins to be so: perhaps nobody writes any more.
+func TestALeaderSyncsWhatItHas(t *testing.T) {
+	for _, leading := range []bool{true, false} {
+		onDisk(t, t.TempDir(), meta.Empty(), func(h *host) {
+			h.apply(topicOf("orders", 7, 0)...)
+			p := h.partition(7)
+			for range 3 {
+				if _, _, err := h.append(p); err != nil {
+					t.Error(err)
+				}
+			}
+			one := "1"
+			everySync := &meta.ConfigRecord{ResourceType: meta.TopicResource, ResourceName: "orders", Name: "flush.messages", Value: &one}
+			if leading {
+				h.apply(everySync)
+			} else {
+				h.apply(&meta.PartitionChangeRecord{TopicID: p.key.Topic, Leader: meta.NoLeader})
+				h.apply(everySync)
+				h.apply(&meta.PartitionChangeRecord{TopicID: p.key.Topic, Leader: self})
+			}
+			h.until("all is synced", func() bool { return p.Log().SyncedEnd() == 3 })
+		})
+	}
+}
+
 // What was wanted to be synced may be cut before it is, when another broker leads: the task that
 // syncs must not go on for ever for the sake of an end that the log does not have.
 func TestWhatIsCutNeedsNoSync(t *testing.T) {

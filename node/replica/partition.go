@@ -216,6 +216,17 @@ func (p *Partition) ownEnd() int64 {
 	return p.log.LogEndOffset()
 }
 
+// syncRest has the rest of a leader's log synced where nothing else counts: what it fetched when
+// it followed, or took under other settings, and nobody may ask for again.
+func (p *Partition) syncRest(t *task.T) {
+	p.mu.Lock()
+	leads := p.leader != nil
+	p.mu.Unlock()
+	if o := p.log.Offsets(); leads && p.everySync() && o.SyncedEnd < o.LogEnd {
+		p.syncSoon(t, o.LogEnd)
+	}
+}
+
 // advance moves the high watermark as far as it may and completes who waited for it.
 func (p *Partition) advance() bool {
 	p.mu.Lock()
@@ -415,6 +426,7 @@ func (p *Partition) lead(t *task.T, reg partition.Registration) error {
 	p.reg = reg
 	p.mu.Unlock()
 	p.m.emit(event.LeaderBegan{Topic: p.topic, Partition: p.key.Partition, LeaderEpoch: reg.LeaderEpoch, Offset: start})
+	p.syncRest(t)
 	p.advance()
 	p.check()
 	if reg.Recovering {
