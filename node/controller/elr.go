@@ -75,7 +75,8 @@ func (c *change) keepLastMember() {
 }
 
 // lastKnown is who led when the ISR became empty, forgotten with a new leader. Where the ISR
-// had no leader any more, each of its members is as good.
+// had no leader any more, each of its members is as good; so is who was eligible last, where the
+// one who led is no replica any more.
 func (c *change) lastKnown(leader int32) []int32 {
 	p := c.partition
 	switch {
@@ -86,7 +87,11 @@ func (c *change) lastKnown(leader int32) []int32 {
 	case len(c.isr) == 0 && len(p.ISR) > 0:
 		return within(p.ISR[:1], c.replicas)
 	}
-	return within(p.LastKnownELR, c.replicas)
+	last := within(p.LastKnownELR, c.replicas)
+	if eligible := within(p.ELR, c.replicas); len(last)+len(c.isr)+len(c.targetELR) == 0 && len(eligible) > 0 {
+		return eligible[:1]
+	}
+	return last
 }
 
 // elrBegins is what the cluster needs when eligible leader replicas begin to be kept: one

@@ -321,6 +321,23 @@ func TestWithoutELRTheLastReplicaStaysInTheISR(t *testing.T) {
 	w.want("t", "leader=1 isr=[1] elr=[] last=[] recovering=0")
 }
 
+// The last known leader may be no replica any more, when a reassignment to it was taken back while
+// another was eligible. When that one stops uncleanly it is the one who is known last.
+func TestWhoWasEligibleLastIsKnown(t *testing.T) {
+	w := newWorld(t, map[string]string{"min.insync.replicas": "2"})
+	w.start(3)
+	topic := w.create("t", 1, 2)
+	for b := int32(1); b <= 3; b++ {
+		w.heartbeat(b, func(r *kmsg.BrokerHeartbeatRequest) { r.WantFence = true })
+	}
+	w.want("t", "leader=-1 isr=[] elr=[1 2] last=[2] recovering=0")
+	w.append([]meta.Record{{Version: 2, Body: &meta.PartitionChangeRecord{TopicID: topic.ID, Leader: meta.LeaderUnchanged, EligibleLeaderReplicas: []int32{1}, LastKnownELR: []int32{3}}}})
+	w.register(1, 2, -1, "")
+	w.want("t", "leader=-1 isr=[] elr=[] last=[1] recovering=0")
+	w.heartbeat(1, nil)
+	w.want("t", "leader=1 isr=[1] elr=[] last=[] recovering=1")
+}
+
 func TestEligibleLeaderReplicas(t *testing.T) {
 	w := newWorld(t, map[string]string{"min.insync.replicas": "2"})
 	w.start(3)
