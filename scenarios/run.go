@@ -120,6 +120,7 @@ func Execute(o Options) (*Result, error) {
 	r.draw = fmt.Sprintf("%v; %v", sc, nc)
 	r.prompt = sc.HoldEvery == 0 || sc.HoldMaxNs <= int64(100*time.Millisecond)
 	r.World.OnEvent(r.saw)
+	r.Rec.Holds = r.holds
 	s.Run(r)
 	return r.result(s.Name, began), nil
 }

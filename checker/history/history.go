@@ -59,9 +59,23 @@ type Send struct {
 	Restarted bool
 	// Bereft: a power loss may have taken what the batch follows.
 	Bereft bool
+	// Held is whether the broker that disowned the batch had it.
+	Held Held
 	// Alone: the leader of several copies said OK without waiting for the others.
 	Alone bool
 }
+
+// Held is what is known of a broker that disowned a batch: whether its log held the batch then.
+type Held uint8
+
+const (
+	// Unseen: its log could not be looked at, or is not what it was when the broker answered.
+	Unseen Held = iota
+	// Has: it held the batch.
+	Has
+	// Hasnt: it did not.
+	Hasnt
+)
 
 // Seen is one record of a poll.
 type Seen struct {

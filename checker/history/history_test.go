@@ -137,6 +137,27 @@ func TestEachAnomalyIsNamed(t *testing.T) {
 		{"I17", func(h *History) {
 			h.Sends = append(h.Sends, Send{Digest: 0xc, Invoke: 3, Return: 4, Offset: -1, Idempotent: true, Disowned: true, Restarted: true})
 		}},
+		{"I17", func(h *History) {
+			h.Sends = append(h.Sends, Send{Digest: 0xc, Invoke: 3, Return: 4, Offset: -1, Idempotent: true, Disowned: true, Restarted: true, Held: Hasnt})
+		}},
+		{"", func(h *History) {
+			// The broker had it; a new leader did not, and cut it away.
+			h.Sends = append(h.Sends, Send{Digest: 0xc, Invoke: 3, Return: 4, Offset: -1, Idempotent: true, Disowned: true, Restarted: true, Held: Has})
+		}},
+		{"", func(h *History) {
+			// Nobody could look, and a loss may have taken it later.
+			h.Sends = append(h.Sends, Send{Digest: 0xc, Invoke: 3, Return: 4, Offset: -1, Idempotent: true, Disowned: true, Restarted: true})
+			h.Cuts = []Cut{{At: 5, Offset: 2}}
+		}},
+		{"I17", func(h *History) {
+			// What was lost later is no excuse for who did not have it.
+			h.Sends = append(h.Sends, Send{Digest: 0xc, Invoke: 3, Return: 4, Offset: -1, Idempotent: true, Disowned: true, Restarted: true, Held: Hasnt})
+			h.Cuts = []Cut{{At: 5, Offset: 2}}
+		}},
+		{"I17", func(h *History) {
+			// Whoever has it knows it while it runs.
+			h.Sends[1] = Send{Digest: 0xb, Invoke: 3, Return: 4, Offset: -1, Idempotent: true, Disowned: true, Held: Has}
+		}},
 		{"", func(h *History) {
 			h.Sends = append(h.Sends, Send{Digest: 0xc, Invoke: 3, Return: 4, Offset: -1, Idempotent: true, Disowned: true, Bereft: true})
 		}},

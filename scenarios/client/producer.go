@@ -62,6 +62,7 @@ type outgoing struct {
 	sends []int
 	inAir bool
 	loads int // of the log's producers before it was first sent
+	last  int // the same before it was last sent
 	nth   int // of the batches to its partition
 }
 
@@ -291,7 +292,7 @@ func (p *Producer) send(t *task.T, l *lane, request []*outgoing) error {
 	req := kmsg.NewPtrProduceRequest()
 	req.Version, req.Acks, req.TimeoutMillis = p.Version, p.Acks, int32(p.RequestTimeout.Milliseconds()/2)
 	for _, o := range request {
-		o.inAir, o.to.lane = true, l
+		o.inAir, o.to.lane, o.last = true, l, p.Rec.Loads(o.to.log)
 		part := kmsg.NewProduceRequestTopicPartition()
 		part.Partition, part.Records = o.to.index, o.bytes
 		i := 0
@@ -359,9 +360,7 @@ func (p *Producer) outcome(t *task.T, l *lane, o *outgoing, code int16, base int
 		}
 		o.to.remove(o)
 	case code == kerr.OutOfOrderSequenceNumber.Code && first && !o.to.bounced:
-		for _, s := range o.sends {
-			p.Rec.Disowned(s, p.Rec.Loads(o.to.log) > o.loads, p.Rec.Losses(o.to.log) > o.to.losses)
-		}
+		p.disowned(o, l.addr)
 		p.renew(t, l)
 	case code == kerr.InvalidProducerEpoch.Code, code == kerr.UnknownProducerID.Code:
 		if p.Rec.Losses(o.to.log) == o.to.losses {
@@ -382,6 +381,17 @@ func (p *Producer) outcome(t *task.T, l *lane, o *outgoing, code int16, base int
 		}
 		o.to.bounced = true
 		p.pause(t)
+	}
+}
+
+// disowned notes that a broker calls a batch out of order, and whether it has it.
+func (p *Producer) disowned(o *outgoing, by string) {
+	loads, held := p.Rec.Loads(o.to.log), history.Unseen
+	if loads == o.last { // it is the process that answered, and it cut nothing since
+		held = p.Rec.held(o.sends[0], by)
+	}
+	for _, s := range o.sends {
+		p.Rec.Disowned(s, loads > o.loads, p.Rec.Losses(o.to.log) > o.to.losses, held)
 	}
 }
 

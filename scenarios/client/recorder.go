@@ -45,6 +45,8 @@ type Recorder struct {
 	OnTold func(Told) Teller
 	// OnPoll, if it is set, hears every answered poll, before OnTold does.
 	OnPoll func(p history.Poll)
+	// Holds, if it is set, looks into the log of the broker at an address for a record.
+	Holds func(log int, digest uint64, addr string) history.Held
 }
 
 // Teller is what is known of a broker that answers.
@@ -124,12 +126,23 @@ func (r *Recorder) settle(i int, o history.Outcome, offset int64, synced bool) h
 }
 
 // Disowned notes that a send was called out of order though all before it was acknowledged.
-func (r *Recorder) Disowned(i int, restarted, bereft bool) {
+func (r *Recorder) Disowned(i int, restarted, bereft bool, held history.Held) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.stamp++
 	s := &r.h.Sends[i]
-	s.Disowned, s.Restarted, s.Bereft, s.Return = true, restarted, bereft, r.stamp
+	s.Disowned, s.Restarted, s.Bereft, s.Held, s.Return = true, restarted, bereft, held, r.stamp
+}
+
+// held looks whether the broker at an address has what was sent.
+func (r *Recorder) held(i int, addr string) history.Held {
+	r.mu.Lock()
+	s := r.h.Sends[i]
+	r.mu.Unlock()
+	if r.Holds == nil {
+		return history.Unseen
+	}
+	return r.Holds(s.Partition, s.Digest, addr)
 }
 
 // Poll adds an answered poll.
