@@ -103,7 +103,7 @@ func (g *ghost) check() {
 	pending := g.quorum.Unsettled()
 	g.replicas.Check(pending, func(node int32) bool {
 		s := g.r.servers[node-1]
-		return !s.offline && !s.gone
+		return !s.offline && !s.gone && !s.dropped()
 	})
 	g.hand()
 }

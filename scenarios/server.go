@@ -28,6 +28,8 @@ type server struct {
 	config *config.Config
 	// voter says that it has a vote in the metadata quorum from the start.
 	voter bool
+	// forgets is how many syncs had failed and forgotten when the running incarnation was started.
+	forgets int64
 	// born is when the running incarnation was started: what was asked before, another answered.
 	born history.Stamp
 	// offline says that the running incarnation lost a directory and must be restarted.
@@ -118,7 +120,7 @@ func (s *server) boot() bool {
 	if s.r.Config == nil || s == s.r.servers[0] {
 		s.r.Config = cfg
 	}
-	s.offline, s.born = false, s.r.Rec.Stamp()
+	s.offline, s.born, s.forgets = false, s.r.Rec.Stamp(), s.Disk.Count(simdisk.SyncForgets).Fired
 	if c := s.r.cluster; c != nil {
 		c.ghost.look()
 		s.bootedAt = c.ghost.quorum.Committed()
@@ -146,6 +148,10 @@ func (s *server) watchReady() {
 	}
 	look()
 }
+
+// dropped reports whether a sync failed and forgot under the running incarnation: what the page cache had is
+// gone, and the process is about to take the directory offline.
+func (s *server) dropped() bool { return s.Disk.Count(simdisk.SyncForgets).Fired > s.forgets }
 
 // diskFailed reports whether an error is the disk's.
 func diskFailed(err error) bool {
