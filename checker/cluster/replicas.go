@@ -226,13 +226,22 @@ func (p *replicated) heal(s *State, m *Partition) {
 	})
 }
 
-// extend makes the committed log longer, from a member that reaches far enough.
+// extend makes the committed log longer, from a member that reaches far enough. While a stranger
+// has been elected whose beginning is not judged yet, that is who led last: the stranger's log may
+// be as long, and another.
 func (p *replicated) extend(m *Partition) {
 	from := end(p.committed)
 	if m == nil || from >= p.told {
 		return
 	}
-	for _, id := range m.ISR {
+	members := m.ISR
+	if m.stranger > p.leads {
+		members = nil
+		if t, ok := p.began[p.leads]; ok {
+			members = []int32{t.node}
+		}
+	}
+	for _, id := range members {
 		l := p.log(id)
 		if l.end() < p.told || p.crashed(id) {
 			continue
