@@ -219,6 +219,9 @@ func (s *server) saw(e event.Event) {
 	case "log-start-moved":
 		if e, ok := e.(event.Storage); ok {
 			s.guard.startMoved(e)
+			if s.r.cluster != nil {
+				s.r.cluster.ghost.replicas.Starts(s.id, fmt.Sprintf("%s-%d", e.Topic, e.Partition), e.Offset)
+			}
 		}
 	}
 }

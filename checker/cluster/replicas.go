@@ -47,6 +47,7 @@ type replica struct {
 	start   int64 // of the first segment: where a log that is empty begins and ends
 	there   bool
 	checked int64 // compared with the committed log up to here
+	floor   int64 // what lies below is deleted
 }
 
 // crash is an unclean end of a replica.
@@ -108,6 +109,15 @@ func end(entries []Entry) int64 {
 
 // end is where the log ends.
 func (l *replica) end() int64 { return max(l.start, end(l.entries)) }
+
+// Starts says where a replica's log starts: what its files have below is deleted, and need not be
+// what others had there.
+func (r *Replicas) Starts(node int32, name string, offset int64) {
+	if p := r.parts[name]; p != nil {
+		l := p.log(node)
+		l.floor = max(l.floor, offset)
+	}
+}
 
 // Gone says that a replica's directory is not there.
 func (r *Replicas) Gone(node int32, name string) {
@@ -268,7 +278,7 @@ func (p *replicated) hold(v *checker.Verdict, node int32, invariant string) {
 		p.committed = p.committed[:position(p.committed, e)]
 		return
 	}
-	for i := position(l.entries, l.checked); i < len(l.entries); i++ {
+	for i := position(l.entries, max(l.checked, l.floor)); i < len(l.entries); i++ {
 		e := l.entries[i]
 		if e.Last >= end(p.committed) {
 			return
@@ -287,6 +297,9 @@ func (p *replicated) agrees(node int32) int64 {
 	l := p.log(node)
 	for i := 0; i < len(p.committed); i++ {
 		c := p.committed[i]
+		if c.Last < l.floor {
+			continue
+		}
 		j := position(l.entries, c.Base)
 		switch {
 		case j == len(l.entries):

@@ -195,6 +195,18 @@ func TestAnUncleanElectionLosesWhatNobodyWasToldOf(t *testing.T) {
 	}
 }
 
+// What lies below the start of a replica's log is deleted: it may be what was cut elsewhere.
+func TestWhatIsDeletedIsNotCompared(t *testing.T) {
+	for start, want := range map[int64]string{2: "", 1: "I1"} {
+		var v checker.Verdict
+		r := replicated3(&v, 1)
+		r.Starts(2, "t-0", start)
+		r.See(2, "t-0", topicID(9), 0, slices.Concat(entries(2, 7), entries(10, 0)[2:]), 0)
+		r.Check(none, anyone)
+		found(t, &v, want)
+	}
+}
+
 // Who leads with an empty log knows of no producer.
 func TestAnEmptyLeadersLossIsTold(t *testing.T) {
 	for _, c := range []struct {
