@@ -21,6 +21,7 @@ type Loss struct {
 type beginning struct {
 	node, epoch int32
 	offset      int64
+	leaves      int64 // the log of the leader before
 	told        int64 // by then
 	at          uint64
 }
@@ -44,7 +45,7 @@ func (r *Replicas) Began(node int32, name string, epoch int32, offset int64, at 
 		return
 	}
 	p.extend(m)
-	p.unjudged = append(p.unjudged, beginning{node, epoch, offset, p.told, at})
+	p.unjudged = append(p.unjudged, beginning{node, epoch, offset, p.succeeds(node, epoch, offset), p.told, at})
 }
 
 // Losses judges the beginnings that the metadata has come to, and returns what was lost
@@ -82,6 +83,10 @@ func (r *Replicas) lost(p *replicated, m *Partition, b beginning) (loss Loss, lo
 	lawful := p.crashed(b.node) && (len(p.lossy) >= r.State.MinISR(m) || !r.State.ELR())
 	offset := min(b.offset, p.agrees(b.node))
 	stranger := unclean && m.stranger == b.epoch // who led before may still be told of, and tell, more
+	if stranger {
+		// It may have records of its own where others committed: what was told there is gone, too.
+		offset = min(offset, b.leaves)
+	}
 	if offset >= b.told && !lawful && !stranger {
 		return loss, false
 	}

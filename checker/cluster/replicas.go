@@ -38,6 +38,7 @@ type replicated struct {
 	began    map[int32]term // by epoch
 	unjudged []beginning    // the committed metadata has not come to them
 	leads    int32          // the newest epoch of a leader that others follow
+	lineage  []origin       // the epochs of the newest leader's log, its own included
 	// Cuts counts lawful losses.
 	cuts int
 }

@@ -207,6 +207,60 @@ func TestWhatIsDeletedIsNotCompared(t *testing.T) {
 	}
 }
 
+// Who is elected uncleanly may have a record of its own, told to nobody or lost before, where the
+// leader before committed another one, which is on no disk by then and was on none when anybody
+// looked.
+func TestAnUncleanElectionLosesWhatStandsWhereTheNewLeaderHasItsOwn(t *testing.T) {
+	var v checker.Verdict
+	r := replicated3(&v, 1)
+	r.State.apply([][]byte{configRec("t", "unclean.leader.election.enable", "true")}, 60)
+	lead := func(node, epoch int32, end int64) []Loss {
+		r.State.apply([][]byte{changeRec(topicID(9), []int32{node}, nil, nil, nil, nil, node)}, 60+int64(epoch))
+		r.Began(node, "t-0", epoch, end, uint64(epoch))
+		return r.Losses()
+	}
+	lead(2, 1, 10)
+	r.See(2, "t-0", topicID(9), 0, append(entries(10, 0), entry(10, 1)), 10)
+	lead(1, 2, 10) // without the record of epoch 1
+	r.Told("t-0", 13)
+	if lost := lead(2, 3, 11); len(lost) != 1 || lost[0].Offset != 10 {
+		t.Errorf("with a record where another was committed: losses %+v", lost)
+	}
+	// What it has of the leader before is not lost.
+	r.See(2, "t-0", topicID(9), 0, append(entries(10, 0), entry(10, 1), entry(11, 3), entry(12, 3)), 11)
+	r.See(3, "t-0", topicID(9), 0, append(entries(10, 0), entry(10, 1), entry(11, 3)), 10)
+	r.Told("t-0", 13)
+	if lost := lead(3, 4, 12); len(lost) != 1 || lost[0].Offset != 12 {
+		t.Errorf("with less than the leader before: losses %+v", lost)
+	}
+	found(t, &v, "")
+}
+
+func TestWhereALogLeavesALineage(t *testing.T) {
+	lineage := []origin{{0, 5}, {2, 10}, {5, 20}}
+	for _, c := range []struct {
+		log       []origin
+		end, want int64
+	}{
+		{nil, 8, 8},
+		{[]origin{{0, 0}}, 8, 8},
+		{[]origin{{0, 0}}, 10, 10},
+		{[]origin{{0, 0}}, 12, 10},
+		{[]origin{{0, 0}, {1, 9}}, 12, 9},
+		{[]origin{{0, 0}, {1, 11}}, 12, 10},
+		{[]origin{{0, 0}, {2, 10}, {3, 15}, {4, 16}}, 17, 15},
+		{[]origin{{0, 0}, {2, 10}, {5, 20}}, 30, 30},
+		{[]origin{{7, 3}}, 9, 5},
+	} {
+		if got := leaves(lineage, c.log, c.end); got != c.want {
+			t.Errorf("%v to %d leaves at %d, want %d", c.log, c.end, got, c.want)
+		}
+	}
+	if got := leaves(nil, []origin{{0, 0}}, 4); got != 4 {
+		t.Errorf("the first leader leaves at %d", got)
+	}
+}
+
 // Who leads with an empty log knows of no producer.
 func TestAnEmptyLeadersLossIsTold(t *testing.T) {
 	for _, c := range []struct {
