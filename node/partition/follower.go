@@ -81,7 +81,13 @@ func AfterAnswer(mine Replica, a Answer, epochs EpochCache) Decision {
 	case a.Code != 0:
 		return Decision{Step: RetryLater}
 	case a.Diverges:
-		return Decision{Step: Truncate, Offset: truncationOffset(mine, a, epochs)}
+		at := truncationOffset(mine, a, epochs)
+		if at <= a.LogStart && a.LogStart > 0 {
+			// What is left would lie below the leader's log, which cannot tell whose it is: not even
+			// where it ends at the leader's start, for an epoch is known from there on at the earliest.
+			return Decision{Step: RestartAt, Offset: a.LogStart}
+		}
+		return Decision{Step: Truncate, Offset: at}
 	}
 	return Decision{Step: Append}
 }

@@ -54,6 +54,16 @@ func TestWhatAFollowerDoesWithAnAnswer(t *testing.T) {
 			t.Errorf("%s: %s, want %s", c.name, got, c.want)
 		}
 	}
+	// The leader's log begins at 5, and nothing tells whose the records below are.
+	for end, want := range map[int64]string{4: "restart-at 5", 5: "restart-at 5", 8: "truncate 8"} { //order: each by itself
+		a := diverges(3, end)
+		if a.LogStart = 5; end <= 5 {
+			a.DivergeEpoch = 1
+		}
+		if got := AfterAnswer(mine, a, epochs).String(); got != want {
+			t.Errorf("an epoch that ended at %d: %s, want %s", end, got, want)
+		}
+	}
 	if got := AfterAnswer(mine, diverges(1, 7), cacheOf(t, 10)).String(); got != "truncate 7" {
 		t.Errorf("without epochs of its own: %s", got)
 	}

@@ -64,8 +64,12 @@ func (p *Partition) takeAnswer(t *task.T, epoch int32, asked int64, a partition.
 	switch d.Step {
 	case partition.Append:
 		return p.appendFetched(t, epoch, mine, a, batches)
-	case partition.Truncate:
-		if err := p.log.TruncateTo(t, d.Offset); err != nil {
+	case partition.Truncate, partition.RestartAt:
+		cut := p.log.TruncateTo
+		if d.Step == partition.RestartAt {
+			cut = p.log.TruncateFullyAt
+		}
+		if err := cut(t, d.Offset); err != nil {
 			return 0, err
 		}
 		p.m.emit(LogDiverged{Topic: p.topic, Partition: p.key.Partition, LeaderEpoch: epoch,
