@@ -33,6 +33,7 @@ func (g *guard) claims() {
 			}
 		}
 	}
+	g.stoppedWithin()
 	for _, path := range g.Dirs() {
 		g.whole(path+"/leader-epoch-checkpoint", wholeList)
 		g.whole(path+"/partition.metadata", func(b string) bool { return strings.HasPrefix(b, "version: 0\ntopic_id: ") })
@@ -40,6 +41,26 @@ func (g *guard) claims() {
 		point := g.offsets(parent(path) + "/recovery-point-offset-checkpoint")[base(path)]
 		start := g.offsets(parent(path) + "/log-start-offset-checkpoint")[base(path)]
 		g.r.verdict.Merge(p.CheckSealed(point, store.Options{IndexIntervalBytes: g.Interval[topicOf(base(path))], LogStartOffset: start}))
+	}
+}
+
+// stoppedWithin is I14 for every replica of a directory that was stopped cleanly, whoever led:
+// its high watermark lies within its own log. After a crash it may lie above what is left.
+func (g *guard) stoppedWithin() {
+	for _, dir := range g.LogDirs {
+		if _, clean := g.Files.ReadFile(dir + "/.kafka_cleanshutdown"); !clean {
+			continue
+		}
+		starts, marks := g.offsets(dir+"/log-start-offset-checkpoint"), g.offsets(dir+"/replication-offset-checkpoint")
+		for _, path := range g.Dirs() {
+			mark, ok := marks[base(path)]
+			if !ok || parent(path) != dir {
+				continue
+			}
+			if start, end := starts[base(path)], g.Recovered(path).LogEndOffset; mark < start || mark > end {
+				g.r.Failf("I14", g.s.where(path), "the log is [%d, %d), and its high watermark was %d when it was stopped", start, end, mark)
+			}
+		}
 	}
 }
 

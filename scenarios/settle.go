@@ -261,5 +261,10 @@ func (r *Run) stopCleanly() bool {
 			r.Failf("clean-stop", name, "%d files stay open: %v", len(open), open)
 		}
 	}
+	for _, s := range r.servers {
+		if !s.forgetful() {
+			s.guard.stoppedWithin()
+		}
+	}
 	return true
 }
