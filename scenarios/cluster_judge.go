@@ -25,6 +25,8 @@ type ClusterJudge struct {
 	Interval, Segment map[string]int64
 	// ProducersExpire says that producer state may be gone.
 	ProducersExpire bool
+	// Anew is, by partition, that of [store.Options].
+	Anew map[string]map[int32]int64
 	// Reader is the client that read everything at the end.
 	Reader int
 }
@@ -89,6 +91,7 @@ func (j *ClusterJudge) copies(name string, dirs []nodeDir, used bool, forgot []i
 		start := d.n.offsets(parent(d.path) + "/log-start-offset-checkpoint")[name]
 		v.Merge(p.Check(store.Options{
 			IndexIntervalBytes: j.Interval[topicOf(name)], SegmentBytes: j.Segment[topicOf(name)], LogStartOffset: start, Closed: true, ProducersExpire: j.ProducersExpire, Forgot: forgot,
+			Anew: j.Anew[name],
 		}))
 		var raw [][]byte
 		p.Batches(func(b *logfile.Batch) { raw = append(raw, b.Raw) })

@@ -114,10 +114,14 @@ func (c *clusterRun) judge(final int) checker.Verdict {
 	r := c.r
 	j := ClusterJudge{
 		Rec: r.Rec, Dead: r.dead, Interval: r.interval, Segment: r.segment, Reader: final,
+		Anew:            make(map[string]map[int32]int64),
 		ProducersExpire: r.Config.ProducerIDExpirationMs <= r.World.Now().Sub(0).Milliseconds()+c.jumped()+clocksApart.Milliseconds(),
 	}
 	for _, s := range r.servers {
 		j.Nodes = append(j.Nodes, s.guard.Judge)
+	}
+	for _, p := range c.ghost.quorum.State.Partitions {
+		j.Anew[p.Name()] = c.ghost.replicas.LedAnew(p.Name())
 	}
 	return j.Verdict()
 }

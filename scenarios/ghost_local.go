@@ -2,6 +2,8 @@ package scenarios
 
 import (
 	"fmt"
+	"strconv"
+	"strings"
 
 	"seedlog/checker/history"
 	"seedlog/checker/logfile"
@@ -70,6 +72,24 @@ func (g *ghost) durable(s *server, name string, below int64) bool {
 		return true // it begins above
 	}
 	return true // it is gone
+}
+
+// anew notes that a log begins with nothing: without a batch, and without a producer snapshot,
+// which would say what was below.
+func (g *ghost) anew(s *server, dir, name string) {
+	start := int64(-1)
+	for _, info := range s.Disk.List(dir + "/" + name) {
+		digits, segment := strings.CutSuffix(info.Name, ".log")
+		if segment && info.Size > 0 || strings.HasSuffix(info.Name, ".snapshot") {
+			return
+		}
+		if n, err := strconv.ParseInt(digits, 10, 64); segment && err == nil && start < 0 {
+			start = n
+		}
+	}
+	if start >= 0 {
+		g.replicas.Anew(s.id, name, start)
+	}
 }
 
 // voice is one process about one log. The topic's id is left out where an event does not tell it.

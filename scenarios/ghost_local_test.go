@@ -3,6 +3,7 @@ package scenarios
 import (
 	"testing"
 
+	"seedlog/checker/cluster"
 	"seedlog/checker/history"
 	"seedlog/node/replica"
 	"seedlog/scenarios/client"
@@ -85,5 +86,31 @@ func TestWhatWasCopiedInAnEpochIsNotCutInIt(t *testing.T) {
 				t.Errorf("found %v", g.r.verdict.Violations)
 			}
 		})
+	}
+}
+
+// A log began anew if it has neither batch nor producer snapshot.
+func TestALogBeginsAnewWithNothing(t *testing.T) {
+	for _, c := range []struct {
+		files map[string]string
+		anew  int64 // 0: nobody led anew
+	}{
+		{map[string]string{"00000000000000000005.log": ""}, 5},
+		{map[string]string{"00000000000000000005.log": "", "leader-epoch-checkpoint": "0\n0\n"}, 5},
+		{map[string]string{"00000000000000000005.log": "", "00000000000000000005.snapshot": "x"}, 0},
+		{map[string]string{"00000000000000000005.log": "x"}, 0},
+		{map[string]string{"00000000000000000005.log": "x", "00000000000000000007.log": ""}, 0},
+		{nil, 0},
+	} {
+		g, s := watching(t)
+		g.replicas.See(1, "t-0", cluster.ID{1}, 5, nil, 0)
+		for name, content := range c.files {
+			s.Disk.WriteFile("/data/t-0/"+name, []byte(content))
+		}
+		g.anew(s, "/data", "t-0")
+		g.replicas.Began(1, "t-0", 3, 5, 1)
+		if led := g.replicas.LedAnew("t-0"); led[3] != c.anew {
+			t.Errorf("%v: led anew %v", c.files, led)
+		}
 	}
 }

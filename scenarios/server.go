@@ -215,6 +215,11 @@ func (s *server) saw(e event.Event) {
 		// is replayed on it. That is all that a start remembers, too (I17).
 		if e, ok := e.(event.Storage); ok && e.Topic != quorum.ClusterMetadata {
 			s.r.Rec.Reload(fmt.Sprintf("%s-%d", e.Topic, e.Partition))
+			s.emptied(e)
+		}
+	case "log-recovered", "log-created":
+		if e, ok := e.(event.Storage); ok {
+			s.emptied(e)
 		}
 	case "log-start-moved":
 		if e, ok := e.(event.Storage); ok {
@@ -223,6 +228,13 @@ func (s *server) saw(e event.Event) {
 				s.r.cluster.ghost.replicas.Starts(s.id, fmt.Sprintf("%s-%d", e.Topic, e.Partition), e.Offset)
 			}
 		}
+	}
+}
+
+// emptied tells the ghost of a log that was loaded or cut, if nothing is left of it.
+func (s *server) emptied(e event.Storage) {
+	if s.r.cluster != nil {
+		s.r.cluster.ghost.anew(s, e.Dir, fmt.Sprintf("%s-%d", e.Topic, e.Partition))
 	}
 }
 

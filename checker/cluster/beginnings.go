@@ -38,7 +38,7 @@ func (r *Replicas) Began(node int32, name string, epoch int32, offset int64, at 
 	if other, ok := p.began[epoch]; ok && other.node != node {
 		r.v.Failf("I9", name, "nodes %d and %d lead in epoch %d", other.node, node, epoch)
 	} else if !ok {
-		p.began[epoch] = term{node, at}
+		p.began[epoch] = term{node, at, p.log(node).anew}
 	}
 	m := r.State.Find(p.id, index(name))
 	if m == nil || m.LeaderEpoch > epoch {
@@ -122,6 +122,30 @@ func (r *Replicas) LedIn(name string, epoch int32) int32 {
 type term struct {
 	node int32
 	at   uint64
+	anew int64 // where its log had begun with nothing
+}
+
+// Anew notes that a replica's log has nothing, and no producer, and goes on at an offset: a
+// follower without anything that its leader still has begins at the leader's log start, and one
+// that a power loss left nothing at its own. What others have below, it does not know.
+func (r *Replicas) Anew(node int32, name string, at int64) {
+	if p := r.parts[name]; p != nil {
+		p.log(node).anew = at
+	}
+}
+
+// LedAnew are the leaders' epochs of a partition in which the leader's log had begun anew above
+// offset 0, and where.
+func (r *Replicas) LedAnew(name string) map[int32]int64 {
+	led := make(map[int32]int64)
+	if p := r.parts[name]; p != nil {
+		for epoch, t := range p.began { //order: a map is made of it
+			if t.anew > 0 {
+				led[epoch] = t.anew
+			}
+		}
+	}
+	return led
 }
 
 // Led reports whether a node had begun to lead a partition in some epoch from one on before at.

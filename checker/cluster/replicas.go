@@ -49,6 +49,7 @@ type replica struct {
 	there   bool
 	checked int64 // compared with the committed log up to here
 	floor   int64 // what lies below is deleted
+	anew    int64 // where it began with nothing: of producers below it knows none
 }
 
 // crash is an unclean end of a replica.
@@ -99,6 +100,9 @@ func (r *Replicas) See(node int32, name string, id ID, start int64, entries []En
 		p.named[key] = e.CRC
 	}
 	l.entries, l.start, l.there = entries, start, true
+	if len(entries) > 0 && entries[0].Base < l.anew {
+		l.anew = 0 // a crash brought back what was there before
+	}
 }
 
 func end(entries []Entry) int64 {

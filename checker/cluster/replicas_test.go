@@ -285,6 +285,37 @@ func TestAnEmptyLeadersLossIsTold(t *testing.T) {
 	}
 }
 
+// A log that began anew is told of with the epochs that its node leads in from then on, until it
+// is gone, or a crash brings back the one before.
+func TestALeaderWhoseLogBeganAnewIsTold(t *testing.T) {
+	var v checker.Verdict
+	r := replicated3(&v, 1)
+	lead := func(node, epoch int32) {
+		r.State.apply([][]byte{changeRec(topicID(9), nil, nil, nil, nil, nil, node)}, 60+int64(epoch))
+		r.Began(node, "t-0", epoch, 10, 33)
+		r.Losses()
+	}
+	lead(2, 1)
+	r.Anew(2, "t-0", 5)
+	r.See(2, "t-0", topicID(9), 5, entries(10, 0)[5:], 0)
+	lead(1, 2)
+	lead(2, 3)
+	r.Gone(2, "t-0")
+	r.See(2, "t-0", topicID(9), 0, entries(10, 0), 0)
+	lead(1, 4)
+	lead(2, 5)
+	r.Anew(1, "t-0", 5)
+	r.See(1, "t-0", topicID(9), 0, entries(10, 0), 0)
+	lead(1, 6)
+	if led := r.LedAnew("t-0"); len(led) != 1 || led[3] != 5 {
+		t.Errorf("led anew: %v", led)
+	}
+	if led := r.LedAnew("t-1"); len(led) != 0 {
+		t.Errorf("a partition that nobody led: %v", led)
+	}
+	found(t, &v, "")
+}
+
 func TestALossMovesWhatIsCommitted(t *testing.T) {
 	var v checker.Verdict
 	r := replicated3(&v, 1)

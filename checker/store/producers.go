@@ -59,10 +59,10 @@ func parseSnapshot(offset int64, b []byte) (Snapshot, error) {
 	return s, nil
 }
 
-// forgot reports whether a leader that took the batch at an offset may have known nothing of a
-// batch before.
-func (o *Options) forgot(last, at int64) bool {
-	return o.ProducersExpire || slices.ContainsFunc(o.Forgot, func(off int64) bool { return last < off && off <= at })
+// forgot reports whether the leader that took a batch may have known nothing of one before.
+func (o *Options) forgot(last, b *logfile.Batch) bool {
+	return o.ProducersExpire || last.Last < o.Anew[b.Epoch] ||
+		slices.ContainsFunc(o.Forgot, func(off int64) bool { return last.Base < off && off <= b.Base })
 }
 
 // checkSequences is I18: per producer and epoch sequences are contiguous, modulo their wrap,
@@ -86,10 +86,10 @@ func (p *Partition) checkSequences(v *checker.Verdict, o Options) {
 			i = len(states) - 1
 		} else if s := states[i]; b.ProducerEpoch < s.epoch {
 			v.Failf("I10", p.Name, "producer %d: epoch %d at offset %d follows epoch %d", b.ProducerID, b.ProducerEpoch, b.Base, s.epoch)
-		} else if b.ProducerEpoch == s.epoch && b.BaseSequence != s.next && !o.forgot(s.last.Base, b.Base) {
+		} else if b.ProducerEpoch == s.epoch && b.BaseSequence != s.next && !o.forgot(&s.last, b) {
 			v.Failf("I18", p.Name, "producer %d epoch %d: sequence %d at offset %d, %d was next (after batch %d-%d)",
 				b.ProducerID, b.ProducerEpoch, b.BaseSequence, b.Base, s.next, s.last.Base, s.last.Last)
-		} else if b.ProducerEpoch > s.epoch && b.BaseSequence != 0 && !o.forgot(s.last.Base, b.Base) {
+		} else if b.ProducerEpoch > s.epoch && b.BaseSequence != 0 && !o.forgot(&s.last, b) {
 			v.Failf("I18", p.Name, "producer %d: epoch %d begins with sequence %d at offset %d", b.ProducerID, b.ProducerEpoch, b.BaseSequence, b.Base)
 		}
 		states[i] = state{b.ProducerID, b.ProducerEpoch, logfile.Add(b.LastSequence(), 1), *b}

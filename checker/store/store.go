@@ -179,6 +179,9 @@ type Options struct {
 	// Forgot are offsets where a leader began with an empty log: of producers of before it knew
 	// nothing, though another replica has what lies below its log start.
 	Forgot []int64
+	// Anew is where the log of the leader of an epoch had begun anew with nothing, a follower then
+	// as a rule: of producers that wrote only below, it knew nothing.
+	Anew map[int32]int64
 }
 
 // Check judges a parsed directory.

@@ -138,6 +138,26 @@ func TestALeaderThatForgotTakesAnySequence(t *testing.T) {
 	}
 }
 
+// A leader whose log had begun anew takes any sequence of a producer that wrote below only, and
+// that of no other.
+func TestALeaderWhoseLogBeganAnewTakesAnySequence(t *testing.T) {
+	p, _ := Parse("t-0", []File{{logName(0, "log"), join(batch(0, 5, 0, 7, 0), batch(5, 1, 3, 7, 32), batch(6, 1, 3, 7, 33))}})
+	gap, _ := Parse("t-0", []File{{logName(0, "log"), join(batch(0, 5, 0, 7, 0), batch(5, 1, 3, 7, 32), batch(6, 1, 3, 7, 40))}})
+	for _, c := range []struct {
+		p    *Partition
+		anew map[int32]int64
+		ok   bool
+	}{
+		{p, nil, false}, {p, map[int32]int64{3: 5}, true}, {p, map[int32]int64{3: 4}, false}, {p, map[int32]int64{2: 5, 4: 5}, false},
+		{gap, map[int32]int64{3: 5}, false},
+	} {
+		var v checker.Verdict
+		if c.p.checkSequences(&v, Options{Anew: c.anew}); v.OK() != c.ok {
+			t.Errorf("anew %v: %v", c.anew, v.Violations)
+		}
+	}
+}
+
 // A directory that failed while it was loaded leaves its logs recovered or as they were; what
 // a torn sector made of the last batch's offset then still shows.
 func TestALogThatWasNotRecoveredIsAsItWasFound(t *testing.T) {
