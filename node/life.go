@@ -178,6 +178,7 @@ func (l *life) router(name string, lines int) *control.Router {
 	return control.NewRouter(control.RouterEnv{
 		RT: l.h.RT, Host: l.control, Leader: l.leader, Lines: lines,
 		Connect: func(name string) control.Peer { return l.peer(name) },
+		Process: fmt.Sprintf("node-%d/%016x", l.cfg.NodeID, l.h.Rand("router "+name).Uint64()),
 	}, name)
 }
 

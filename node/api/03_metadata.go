@@ -113,7 +113,7 @@ func (s *Service) CreateMissing(t *task.T, names []string) {
 		}
 		create.Topics = append(create.Topics, topic)
 	}
-	_, _ = s.propose(t, create, autoCreateMaxMs)
+	_, _ = s.propose(t, nil, create, autoCreateMaxMs)
 }
 
 func (s *Service) oneTopic(image *meta.Image, asked *kmsg.MetadataRequestTopic, listener string, req *kmsg.MetadataRequest) kmsg.MetadataResponseTopic {

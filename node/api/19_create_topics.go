@@ -14,7 +14,7 @@ import (
 )
 
 func (s *Service) createTopics(t *task.T, r *conn.Request, req *kmsg.CreateTopicsRequest) kmsg.Response {
-	resp, err := s.propose(t, req, req.TimeoutMillis)
+	resp, err := s.propose(t, r, req, req.TimeoutMillis)
 	if err == nil {
 		return resp
 	}

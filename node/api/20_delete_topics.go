@@ -20,7 +20,7 @@ func (s *Service) deleteTopics(t *task.T, r *conn.Request, req *kmsg.DeleteTopic
 		}
 		return refuseDeletes(req, code, "Topic deletion is disabled.")
 	}
-	resp, err := s.propose(t, req, req.TimeoutMillis)
+	resp, err := s.propose(t, r, req, req.TimeoutMillis)
 	if err != nil {
 		return refuseDeletes(req, errorCode(err), err.Error())
 	}

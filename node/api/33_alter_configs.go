@@ -16,7 +16,7 @@ import (
 const alterConfigsMaxMs = 30_000
 
 func (s *Service) alterConfigs(t *task.T, r *conn.Request, req *kmsg.AlterConfigsRequest) kmsg.Response {
-	resp, err := s.propose(t, req, alterConfigsMaxMs)
+	resp, err := s.propose(t, r, req, alterConfigsMaxMs)
 	if err == nil {
 		return resp
 	}

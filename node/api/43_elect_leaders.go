@@ -12,7 +12,7 @@ import (
 )
 
 func (s *Service) electLeaders(t *task.T, r *conn.Request, req *kmsg.ElectLeadersRequest) kmsg.Response {
-	resp, err := s.propose(t, req, req.TimeoutMillis)
+	resp, err := s.propose(t, r, req, req.TimeoutMillis)
 	if err == nil {
 		return resp
 	}

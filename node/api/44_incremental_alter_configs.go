@@ -12,7 +12,7 @@ import (
 )
 
 func (s *Service) incrementalAlterConfigs(t *task.T, r *conn.Request, req *kmsg.IncrementalAlterConfigsRequest) kmsg.Response {
-	resp, err := s.propose(t, req, alterConfigsMaxMs)
+	resp, err := s.propose(t, r, req, alterConfigsMaxMs)
 	if err == nil {
 		return resp
 	}

@@ -13,7 +13,7 @@ import (
 )
 
 func (s *Service) listReassignments(t *task.T, r *conn.Request, req *kmsg.ListPartitionReassignmentsRequest) kmsg.Response {
-	resp, err := s.propose(t, req, req.TimeoutMillis)
+	resp, err := s.propose(t, r, req, req.TimeoutMillis)
 	if err == nil {
 		return resp
 	}

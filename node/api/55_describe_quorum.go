@@ -13,8 +13,8 @@ import (
 	"seedlog/node/conn"
 )
 
-func (s *Service) describeQuorum(t *task.T, _ *conn.Request, req *kmsg.DescribeQuorumRequest) kmsg.Response {
-	return s.byLeader(t, req, decideMaxMs, func() (kmsg.Response, bool) {
+func (s *Service) describeQuorum(t *task.T, r *conn.Request, req *kmsg.DescribeQuorumRequest) kmsg.Response {
+	return s.byLeader(t, r, req, decideMaxMs, func() (kmsg.Response, bool) {
 		resp := s.Quorum.Describe(t, req)
 		leads := len(resp.Topics) != 1 || len(resp.Topics[0].Partitions) != 1 || resp.Topics[0].Partitions[0].ErrorCode != kerr.NotLeaderForPartition.Code
 		return resp, leads

@@ -13,7 +13,7 @@ import (
 )
 
 func (s *Service) alterPartition(t *task.T, r *conn.Request, req *kmsg.AlterPartitionRequest) kmsg.Response {
-	return s.decide(t, req, func(code int16) kmsg.Response {
+	return s.decide(t, r, req, func(code int16) kmsg.Response {
 		out := kmsg.NewPtrAlterPartitionResponse()
 		out.ErrorCode = code
 		return out

@@ -14,7 +14,7 @@ import (
 )
 
 func (s *Service) brokerRegistration(t *task.T, r *conn.Request, req *kmsg.BrokerRegistrationRequest) kmsg.Response {
-	return s.decide(t, req, func(code int16) kmsg.Response {
+	return s.decide(t, r, req, func(code int16) kmsg.Response {
 		out := kmsg.NewPtrBrokerRegistrationResponse()
 		out.ErrorCode, out.BrokerEpoch = code, -1
 		return out

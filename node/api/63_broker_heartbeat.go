@@ -16,7 +16,7 @@ import (
 )
 
 func (s *Service) brokerHeartbeat(t *task.T, r *conn.Request, req *kmsg.BrokerHeartbeatRequest) kmsg.Response {
-	return s.decide(t, req, func(code int16) kmsg.Response {
+	return s.decide(t, r, req, func(code int16) kmsg.Response {
 		out := kmsg.NewPtrBrokerHeartbeatResponse()
 		out.ErrorCode, out.IsFenced = code, true
 		return out

@@ -12,7 +12,7 @@ import (
 )
 
 func (s *Service) unregisterBroker(t *task.T, r *conn.Request, req *kmsg.UnregisterBrokerRequest) kmsg.Response {
-	resp, err := s.propose(t, req, decideMaxMs)
+	resp, err := s.propose(t, r, req, decideMaxMs)
 	if err == nil {
 		return resp
 	}

@@ -13,7 +13,7 @@ import (
 )
 
 func (s *Service) allocateProducerIDs(t *task.T, r *conn.Request, req *kmsg.AllocateProducerIDsRequest) kmsg.Response {
-	return s.decide(t, req, func(code int16) kmsg.Response {
+	return s.decide(t, r, req, func(code int16) kmsg.Response {
 		out := kmsg.NewPtrAllocateProducerIDsResponse()
 		out.ErrorCode = code
 		return out

@@ -13,7 +13,7 @@ import (
 )
 
 func (s *Service) controllerRegistration(t *task.T, r *conn.Request, req *kmsg.ControllerRegistrationRequest) kmsg.Response {
-	return s.decide(t, req, func(code int16) kmsg.Response {
+	return s.decide(t, r, req, func(code int16) kmsg.Response {
 		out := kmsg.NewPtrControllerRegistrationResponse()
 		out.ErrorCode = code
 		return out

@@ -13,7 +13,7 @@ import (
 )
 
 func (s *Service) assignReplicasToDirs(t *task.T, r *conn.Request, req *kmsg.AssignReplicasToDirsRequest) kmsg.Response {
-	return s.decide(t, req, func(code int16) kmsg.Response {
+	return s.decide(t, r, req, func(code int16) kmsg.Response {
 		out := kmsg.NewPtrAssignReplicasToDirsResponse()
 		out.ErrorCode = code
 		return out

@@ -12,12 +12,12 @@ import (
 	"seedlog/node/conn"
 )
 
-func (s *Service) addRaftVoter(t *task.T, _ *conn.Request, req *kmsg.AddRaftVoterRequest) kmsg.Response {
+func (s *Service) addRaftVoter(t *task.T, r *conn.Request, req *kmsg.AddRaftVoterRequest) kmsg.Response {
 	timeoutMs := int64(req.TimeoutMillis)
 	if timeoutMs <= 0 {
 		timeoutMs = decideMaxMs
 	}
-	return s.byLeader(t, req, timeoutMs, func() (kmsg.Response, bool) {
+	return s.byLeader(t, r, req, timeoutMs, func() (kmsg.Response, bool) {
 		resp := s.Quorum.AddVoter(t, req)
 		return resp, resp.ErrorCode != kerr.NotLeaderForPartition.Code
 	}, func(code int16) kmsg.Response {

@@ -12,8 +12,8 @@ import (
 	"seedlog/node/conn"
 )
 
-func (s *Service) removeRaftVoter(t *task.T, _ *conn.Request, req *kmsg.RemoveRaftVoterRequest) kmsg.Response {
-	return s.byLeader(t, req, decideMaxMs, func() (kmsg.Response, bool) {
+func (s *Service) removeRaftVoter(t *task.T, r *conn.Request, req *kmsg.RemoveRaftVoterRequest) kmsg.Response {
+	return s.byLeader(t, r, req, decideMaxMs, func() (kmsg.Response, bool) {
 		resp := s.Quorum.RemoveVoter(t, req)
 		return resp, resp.ErrorCode != kerr.NotLeaderForPartition.Code
 	}, func(code int16) kmsg.Response {

@@ -4,7 +4,7 @@
 // It owns the table of what is served ([table]), the decoding of requests within a memory
 // budget, and the translation between Kafka's wire and the parts of the node that decide:
 // partitions (node/replica), metadata (node/control) and groups (node/coord). It keeps no
-// state of its own but fetch sessions.
+// state of its own but fetch sessions, and what became of the requests that brokers pass on.
 //
 // A request takes this way:
 //
@@ -33,6 +33,7 @@ type Service struct {
 	budget  budget
 
 	sessions    sessionCache
+	once        once
 	producerIDs producerIDs
 	produces    free[produceOp]
 	fetches     free[fetchOp]
@@ -44,6 +45,7 @@ func New(d Deps, role Role) *Service {
 	s := &Service{Deps: d, role: role}
 	s.budget.init(d.RT, d.DecodeBytesMax)
 	s.sessions.init(d.RT, d.Rand, d.Config().FetchSessionSlots)
+	s.once.mu.Init(d.RT, "api.once")
 	s.producerIDs.init(d.RT)
 	s.produces.init(d.RT, "api.produces")
 	s.fetches.init(d.RT, "api.fetches")
@@ -102,8 +104,9 @@ func (s *Service) Serve(t *task.T, r *conn.Request, reply *conn.Reply) {
 		s.malformed(r, reply, err)
 		return
 	}
-	resp := e.handle(s, t, r, req)
-	if resp == nil {
+	if a, ok := s.attempt(r); ok {
+		s.handleOnce(t, e, r, req, reply, a)
+	} else if resp := e.handle(s, t, r, req); resp == nil {
 		reply.None()
 	} else {
 		resp.SetVersion(r.Version)

@@ -4,6 +4,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kmsg"
 
 	"seedlog/clock/task"
+	"seedlog/node/conn"
 )
 
 // controllerEntries lists the keys that only a controller decides, on its own listener and,
@@ -30,8 +31,8 @@ const decideMaxMs = 30_000
 
 // decide has this node's controller decide what a broker asks. Without a decision the answer
 // is refuse's, with a code that sends the broker to whoever leads the quorum now.
-func (s *Service) decide(t *task.T, req kmsg.Request, refuse func(code int16) kmsg.Response) kmsg.Response {
-	resp, _, err := s.Control.Propose(t, req, t.Now().Add(millis(decideMaxMs)))
+func (s *Service) decide(t *task.T, r *conn.Request, req kmsg.Request, refuse func(code int16) kmsg.Response) kmsg.Response {
+	resp, _, err := s.ask(t, r, req, t.Now().Add(millis(decideMaxMs)))
 	if err != nil {
 		return refuse(errorCode(err))
 	}

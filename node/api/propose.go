@@ -5,6 +5,7 @@ import (
 
 	"seedlog/clock"
 	"seedlog/clock/task"
+	"seedlog/node/conn"
 	"seedlog/node/meta"
 )
 
@@ -14,8 +15,8 @@ const visibleMaxMs = 5000
 
 // propose has the controller decide req, waits until the change is committed, and then
 // until this broker has seen it, so that the client's next request finds what it created.
-func (s *Service) propose(t *task.T, req kmsg.Request, timeoutMs int32) (kmsg.Response, error) {
-	resp, offset, err := s.Control.Propose(t, req, t.Now().Add(millis(int64(timeoutMs))))
+func (s *Service) propose(t *task.T, r *conn.Request, req kmsg.Request, timeoutMs int32) (kmsg.Response, error) {
+	resp, offset, err := s.ask(t, r, req, t.Now().Add(millis(int64(timeoutMs))))
 	if err != nil {
 		return nil, err
 	}

@@ -1,6 +1,7 @@
 package api
 
 import (
+	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kmsg"
 
 	"seedlog/clock"
@@ -32,9 +33,14 @@ type forwarder interface {
 // byLeader has the quorum's leader answer a request. On a controller's listener that is this
 // node, or nobody; on a broker's the request goes to where the leader is. refuse is the answer
 // if it could not be reached.
-func (s *Service) byLeader(t *task.T, req kmsg.Request, timeoutMs int64, local func() (resp kmsg.Response, leads bool), refuse func(code int16) kmsg.Response) kmsg.Response {
+func (s *Service) byLeader(t *task.T, r *conn.Request, req kmsg.Request, timeoutMs int64, local func() (resp kmsg.Response, leads bool), refuse func(code int16) kmsg.Response) kmsg.Response {
 	f, ok := s.Control.(forwarder)
 	if !ok || s.role != Broker {
+		if a, numbered := s.attempt(r); numbered {
+			if _, epoch := s.Quorum.Leader(); epoch != a.Epoch {
+				return refuse(kerr.NotController.Code)
+			}
+		}
 		resp, _ := local()
 		return resp
 	}

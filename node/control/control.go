@@ -13,6 +13,7 @@ package control
 
 import (
 	"errors"
+	"fmt"
 	"math/rand/v2"
 
 	"github.com/twmb/franz-go/pkg/kmsg"
@@ -57,6 +58,7 @@ type Host struct {
 
 	mu     task.Mutex // guards what follows
 	queue  []*command
+	taken  int32 // the epoch of the newest term in which commands were taken
 	active bool  // commands are taken: this node leads and knows all that was before
 	closed error // set once Run returned
 
@@ -94,29 +96,41 @@ func New(rt task.Runtime, q *quorum.Host, cfg *config.Config, rand *rand.Rand) *
 // of the same version. req is kept: the caller must not change it. offset is the last offset that
 // the response depends on (for quorum.Host.WaitPublished).
 func (h *Host) Propose(t *task.T, req kmsg.Request, until clock.Instant) (resp kmsg.Response, offset int64, err error) {
+	return h.ProposeIn(t, anyTerm, req, until)
+}
+
+// ProposeIn is Propose, and ErrNotController in any term but that of the epoch: what was meant
+// for an earlier term of this node may have been decided by those who led in between.
+func (h *Host) ProposeIn(t *task.T, epoch int32, req kmsg.Request, until clock.Instant) (resp kmsg.Response, offset int64, err error) {
 	c := &command{req: req}
 	c.decided.Init(t.Runtime(), "control.command")
-	if err := h.push(t, c, until); err != nil {
+	if err := h.push(t, c, epoch, until); err != nil {
 		return nil, -1, err
 	}
 	switch c.decided.Wait(t, until) {
 	case task.TimedOut:
 		return nil, -1, ErrTimeout
 	case task.Stopping:
-		return nil, -1, ErrStopping
+		return nil, -1, errStopped
 	}
 	if c.err != nil {
 		return nil, -1, c.err
 	}
 	err = h.q.WaitCommitted(t, c.epoch, c.offset, until)
-	if errors.Is(err, quorum.ErrNotLeader) {
+	switch {
+	case errors.Is(err, quorum.ErrNotLeader):
 		return nil, -1, ErrUnsettled
+	case errors.Is(err, quorum.ErrStopping):
+		return nil, -1, errStopped
 	}
 	if err != nil {
 		return nil, -1, translate(err)
 	}
 	return c.resp, c.offset, nil
 }
+
+// errStopped: the node stops, and what it took may be decided, and be committed yet.
+var errStopped = fmt.Errorf("%w: %w", ErrUnsettled, ErrStopping)
 
 func translate(err error) error {
 	switch {
@@ -130,13 +144,16 @@ func translate(err error) error {
 	return err
 }
 
+// anyTerm is no epoch: whichever term is now.
+const anyTerm = -1
+
 // push waits for room in the queue.
-func (h *Host) push(t *task.T, c *command, until clock.Instant) error {
+func (h *Host) push(t *task.T, c *command, epoch int32, until clock.Instant) error {
 	for {
 		seen := h.arrived.Generation()
 		h.mu.Lock()
 		err, room := h.closed, len(h.queue) < queueLength
-		if err == nil && !h.active {
+		if err == nil && (!h.active || epoch != anyTerm && epoch != h.taken) {
 			err = ErrNotController
 		}
 		if err == nil && room {
@@ -186,7 +203,7 @@ func (h *Host) ended() error {
 // activate begins to take commands.
 func (h *Host) activate() {
 	h.mu.Lock()
-	h.active = true
+	h.active, h.taken = true, h.term.Epoch
 	h.mu.Unlock()
 	h.activated.Raise()
 }

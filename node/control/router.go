@@ -9,12 +9,13 @@ import (
 
 	"seedlog/clock"
 	"seedlog/clock/task"
-	"seedlog/net"
+	"seedlog/node/peer"
 )
 
-// Peer talks to one node at a time: *peer.Client. Close is for good and wakes who is in Do.
+// Peer talks to one node at a time: *peer.Client. Close is for good and wakes who is in DoAs.
 type Peer interface {
-	Do(t *task.T, addr string, req kmsg.Request, until clock.Instant) (kmsg.Response, error)
+	// DoAs sends req with the client id, or with the peer's own if it is "".
+	DoAs(t *task.T, addr, clientID string, req kmsg.Request, until clock.Instant) (kmsg.Response, error)
 	Close()
 }
 
@@ -39,6 +40,8 @@ type RouterEnv struct {
 	Connect func(name string) Peer
 	// Lines is how many requests may be on their way to the controller at once; others wait.
 	Lines int
+	// Process names this process among all that ever speak to a controller: "node-4/9f3c2a11d0b7e655".
+	Process string
 }
 
 // Router sends what only the active controller decides to whoever that is:
@@ -47,9 +50,10 @@ type RouterEnv struct {
 //	        \-> another does --> a line (one connection) --> its controller listener
 //	        \-> nobody, or it is not the one --> a short pause, and again until the deadline
 //
-// A request whose answer was lost is sent again, as Kafka's brokers do. What was asked twice
-// may be refused because it is done already; then the outcome is unknown (doubt), for it may
-// have been this request that did it.
+// A request whose answer was lost is sent again to the same controller, under the same number
+// (Attempt), by which that one knows it again and gives the answer it has. The next controller
+// would not know it: there only goes what is repeatable, and for anything else nobody knows
+// whether it was done (ErrUnsettled).
 type Router struct {
 	env   RouterEnv
 	name  string
@@ -60,6 +64,8 @@ type Router struct {
 	idle   []*line
 	busy   []*line
 	made   int
+	free   []*number // of those who sent nothing that could still arrive
+	names  int
 	closed bool
 }
 
@@ -86,7 +92,8 @@ func NewRouter(env RouterEnv, name string) *Router {
 }
 
 // Propose is Host.Propose of the active controller. It tries until the deadline (ErrTimeout)
-// or until the node stops (ErrStopping): it never returns ErrUnsettled. offset is -1 if another node decided.
+// or until the node stops (ErrStopping), and gives up if it might do twice what is not to be
+// done twice (ErrUnsettled). offset is -1 if another node decided.
 func (r *Router) Propose(t *task.T, req kmsg.Request, until clock.Instant) (resp kmsg.Response, offset int64, err error) {
 	offset = -1
 	resp, err = r.Forward(t, req, until, func() (resp kmsg.Response, err error) {
@@ -102,22 +109,20 @@ func (r *Router) Propose(t *task.T, req kmsg.Request, until clock.Instant) (resp
 // Forward has req answered by the node that leads the quorum: by local if that is this one,
 // where ErrNotController means that it is not (yet, or any more).
 func (r *Router) Forward(t *task.T, req kmsg.Request, until clock.Instant, local func() (kmsg.Response, error)) (kmsg.Response, error) {
-	epoch, twice := int32(-1), false
+	f := &forward{req: req, until: until, local: local, repeatable: repeatable(req)}
+	defer r.settle(f)
+	epoch := int32(-1)
 	for pause := retryMin; ; pause = min(2*pause, retryMax) {
 		seen := r.retry().Generation()
 		if now := r.env.Leader().Epoch; now != epoch {
 			epoch, pause = now, retryMin // a new leader is about to be the controller
 		}
-		resp, err := r.attempt(t, req, until, local)
+		resp, err := r.attempt(t, f)
 		switch {
-		case err == nil && twice:
-			doubt(resp)
-			return resp, nil
 		case err == nil, errors.Is(err, ErrTimeout), errors.Is(err, ErrStopping):
 			return resp, err
-		case errors.Is(err, ErrUnsettled):
-			twice = true
-		case !errors.Is(err, errTryAgain) && !errors.Is(err, ErrNotController):
+		case errors.Is(err, ErrUnsettled) && f.repeatable, errors.Is(err, errTryAgain), errors.Is(err, ErrNotController):
+		default:
 			return nil, err
 		}
 		if err := r.pause(t, seen, pause, until); err != nil {
@@ -126,10 +131,29 @@ func (r *Router) Forward(t *task.T, req kmsg.Request, until clock.Instant, local
 	}
 }
 
-// errTryAgain: the attempt changed nothing, for a reason that may pass.
+// forward is a request on its way.
+type forward struct {
+	req        kmsg.Request
+	until      clock.Instant
+	local      func() (kmsg.Response, error)
+	repeatable bool
+	// number is what it is known by at the controller of epoch; nil: no controller may have it.
+	number *number
+	epoch  int32
+	sent   bool // under that number
+}
+
+// number numbers the requests of a line (Attempt).
+type number struct {
+	line string
+	last uint64
+}
+
+// errTryAgain: the attempt changed nothing, for a reason that may pass, or another one to the
+// same controller finds out what it changed.
 var errTryAgain = errors.New("controller cannot be reached")
 
-func (r *Router) attempt(t *task.T, req kmsg.Request, until clock.Instant, local func() (kmsg.Response, error)) (kmsg.Response, error) {
+func (r *Router) attempt(t *task.T, f *forward) (kmsg.Response, error) {
 	if r.env.Host != nil {
 		if err := r.env.Host.ended(); err != nil {
 			return nil, err
@@ -137,24 +161,35 @@ func (r *Router) attempt(t *task.T, req kmsg.Request, until clock.Instant, local
 	}
 	leader := r.env.Leader()
 	switch {
+	case f.number != nil && leader.Epoch != f.epoch:
+		return nil, fmt.Errorf("%w: the controller of epoch %d may have done it", ErrUnsettled, f.epoch)
 	case leader.Self:
-		return local()
+		return f.local()
 	case leader.ID < 0 || leader.Addr == "":
 		return nil, errTryAgain
 	}
-	l, err := r.take(t, leader, until)
+	l, err := r.take(t, leader, f.until)
 	if err != nil {
 		return nil, err
 	}
-	resp, err := l.peer.Do(t, leader.Addr, req, until)
+	resp, err := l.peer.DoAs(t, leader.Addr, r.mark(f, leader.Epoch), f.req, f.until)
 	r.put(l)
 	switch {
 	case t.Stopping():
 		return nil, ErrStopping
-	case err != nil && t.Now() >= until:
+	case err != nil && t.Now() >= f.until:
 		return nil, fmt.Errorf("%w: %w", ErrTimeout, err)
-	case errors.Is(err, net.ErrRefused), err == nil && refused(resp):
+	case errors.Is(err, peer.ErrUnsent):
+		if !f.sent {
+			r.settle(f)
+		}
 		return nil, errTryAgain
+	case err == nil && refused(resp):
+		r.settle(f)
+		return nil, errTryAgain
+	case err != nil && !f.repeatable:
+		f.sent = true
+		return nil, fmt.Errorf("%w: %w", errTryAgain, err)
 	case err != nil:
 		return nil, fmt.Errorf("%w: %w", ErrUnsettled, err)
 	case unsettled(resp):
@@ -163,12 +198,44 @@ func (r *Router) attempt(t *task.T, req kmsg.Request, until clock.Instant, local
 	return resp, nil
 }
 
+// mark is the client id of the next attempt. The first one takes a number.
+func (r *Router) mark(f *forward, epoch int32) string {
+	if f.repeatable {
+		return ""
+	}
+	if f.number == nil {
+		r.mu.Lock()
+		if n := len(r.free); n > 0 {
+			f.number, r.free = r.free[n-1], r.free[:n-1]
+		} else {
+			r.names++
+			f.number = &number{line: fmt.Sprintf("%s/%s%d", r.env.Process, r.name, r.names)}
+		}
+		r.mu.Unlock()
+		f.number.last++
+		f.epoch = epoch
+	}
+	return Attempt{Line: f.number.line, Number: f.number.last, Epoch: f.epoch}.String()
+}
+
+// settle ends the use of a number: no attempt that is still on its way will be run once the
+// controller has seen the next one.
+func (r *Router) settle(f *forward) {
+	if f.number == nil {
+		return
+	}
+	r.mu.Lock()
+	r.free = append(r.free, f.number)
+	r.mu.Unlock()
+	f.number, f.sent = nil, false
+}
+
 // take waits for a line.
 func (r *Router) take(t *task.T, leader Leader, until clock.Instant) (*line, error) {
 	for {
 		seen := r.freed.Generation()
 		r.mu.Lock()
-		l, closed := r.free(), r.closed
+		l, closed := r.line(), r.closed
 		if l != nil {
 			l.addr, l.epoch = leader.Addr, leader.Epoch
 			r.busy = append(r.busy, l)
@@ -189,8 +256,8 @@ func (r *Router) take(t *task.T, leader Leader, until clock.Instant) (*line, err
 	}
 }
 
-// free returns an idle line, or a new one if there may be more; under mu.
-func (r *Router) free() *line {
+// line returns an idle line, or a new one if there may be more; under mu.
+func (r *Router) line() *line {
 	switch n := len(r.idle); {
 	case r.closed:
 		return nil

@@ -11,8 +11,8 @@ import (
 
 	"seedlog/clock"
 	"seedlog/clock/task"
-	"seedlog/net"
 	"seedlog/node/control"
+	"seedlog/node/peer"
 	"seedlog/sim/sched"
 )
 
@@ -21,6 +21,7 @@ type controllers struct {
 	leader control.Leader
 	answer func(t *task.T, addr string, until clock.Instant) (int16, error)
 	calls  []string
+	ids    []string // the client ids of the calls
 	closed int
 	busy   int // requests on their way
 	most   int // at once
@@ -31,8 +32,9 @@ type line struct {
 	closed task.Event
 }
 
-func (l *line) Do(t *task.T, addr string, req kmsg.Request, until clock.Instant) (kmsg.Response, error) {
+func (l *line) DoAs(t *task.T, addr, clientID string, req kmsg.Request, until clock.Instant) (kmsg.Response, error) {
 	l.c.calls = append(l.c.calls, addr)
+	l.c.ids = append(l.c.ids, clientID)
 	l.c.busy++
 	l.c.most = max(l.c.most, l.c.busy)
 	defer func() { l.c.busy-- }()
@@ -43,9 +45,15 @@ func (l *line) Do(t *task.T, addr string, req kmsg.Request, until clock.Instant)
 		}
 		return nil, errors.New("closed")
 	}
-	resp := req.ResponseKind().(*kmsg.UnregisterBrokerResponse)
-	resp.ErrorCode = code
-	return resp, err
+	switch resp := req.ResponseKind().(type) {
+	case *kmsg.UnregisterBrokerResponse:
+		resp.ErrorCode = code
+		return resp, err
+	case *kmsg.AllocateProducerIDsResponse:
+		resp.ErrorCode = code
+		return resp, err
+	}
+	return nil, errors.New("unexpected request")
 }
 
 func (l *line) Close() { l.c.closed++; l.closed.Set() }
@@ -61,7 +69,7 @@ func (c *controllers) route(t *testing.T, lines int, body func(t *task.T, r *con
 	main := task.NewGroup(rt, "main")
 	main.Go("main", func(tk *task.T) {
 		r := control.NewRouter(control.RouterEnv{
-			RT: rt, Lines: lines, Leader: func() control.Leader { return c.leader },
+			RT: rt, Lines: lines, Process: "node-1/ab", Leader: func() control.Leader { return c.leader },
 			Connect: func(string) control.Peer {
 				l := &line{c: c}
 				l.closed.Init(rt, "test.line")
@@ -77,14 +85,16 @@ func (c *controllers) route(t *testing.T, lines int, body func(t *task.T, r *con
 	}
 }
 
+// unregister is not to be done twice, allocate may.
 func unregister() kmsg.Request { return kmsg.NewPtrUnregisterBrokerRequest() }
+func allocate() kmsg.Request   { return kmsg.NewPtrAllocateProducerIDsRequest() }
 
 func TestARequestFindsTheControllerWhileItMoves(t *testing.T) {
 	c := &controllers{leader: control.Leader{ID: -1}}
 	c.answer = func(tk *task.T, addr string, _ clock.Instant) (int16, error) {
 		switch {
 		case addr == "one" && len(c.calls) == 1:
-			return 0, fmt.Errorf("dial: %w", net.ErrRefused)
+			return 0, fmt.Errorf("dial: %w", peer.ErrUnsent)
 		case addr == "one":
 			c.leader = control.Leader{ID: 2, Epoch: 6, Addr: "two"}
 			return kerr.NotController.Code, nil
@@ -106,30 +116,98 @@ func TestARequestFindsTheControllerWhileItMoves(t *testing.T) {
 	}
 }
 
-// The answer to a request is lost, or the controller stops leading while the change is on its
-// way. Whoever is asked next refuses, for it is done: maybe by this very request, and the
-// client must not hear that it did nothing.
-func TestARefusalAfterALostAnswerIsInDoubt(t *testing.T) {
-	for name, first := range map[string]func() (int16, error){
-		"lost answer":     func() (int16, error) { return 0, errors.New("connection reset") },
-		"lost leadership": func() (int16, error) { return kerr.RequestTimedOut.Code, nil },
+// errLost is the answer of a node from which none comes.
+var errLost = errors.New("connection reset")
+
+// What became of a request whose answer was lost is asked of the same controller, under the
+// number that it has. The next request has another.
+func TestALostAnswerIsAskedForUnderTheSameNumber(t *testing.T) {
+	c := &controllers{leader: control.Leader{ID: 1, Epoch: 5, Addr: "one"}}
+	c.answer = func(*task.T, string, clock.Instant) (int16, error) {
+		if len(c.calls) <= 2 {
+			return 0, errLost
+		}
+		return kerr.BrokerIDNotRegistered.Code, nil
+	}
+	c.route(t, 1, func(tk *task.T, r *control.Router) {
+		for range 2 {
+			resp, _, err := r.Propose(tk, unregister(), tk.Now().Add(10*time.Second))
+			if err != nil || resp.(*kmsg.UnregisterBrokerResponse).ErrorCode != kerr.BrokerIDNotRegistered.Code {
+				t.Errorf("%v %v", resp, err)
+			}
+		}
+	})
+	const first, second = "node-1/ab/test1#1@5", "node-1/ab/test1#2@5"
+	if got, want := fmt.Sprint(c.ids), fmt.Sprint([]string{first, first, first, second}); got != want {
+		t.Errorf("asked as %v, want %v", got, want)
+	}
+}
+
+// Two requests at once have two lines of numbers.
+func TestRequestsAtOnceAreNumberedApart(t *testing.T) {
+	c := &controllers{leader: control.Leader{ID: 1, Epoch: 5, Addr: "one"}}
+	c.answer = func(tk *task.T, _ string, _ clock.Instant) (int16, error) {
+		tk.Sleep(tk.Now().Add(time.Second))
+		return 0, nil
+	}
+	c.route(t, 2, func(tk *task.T, r *control.Router) {
+		g := task.NewGroup(tk.Runtime(), "clients")
+		for range 2 {
+			g.Go("client", func(tk *task.T) { _, _, _ = r.Propose(tk, unregister(), clock.Never) })
+		}
+		g.Wait(tk)
+	})
+	if got := fmt.Sprint(c.ids); got != "[node-1/ab/test1#1@5 node-1/ab/test2#1@5]" {
+		t.Errorf("asked as %v", got)
+	}
+}
+
+// What the controller of one epoch may have done does not go to the next one, unless twice is
+// as good as once. What it did not do goes.
+func TestTheNextControllerIsToldWhatWasNotDone(t *testing.T) {
+	type answer struct {
+		code int16
+		err  error
+	}
+	refusal := answer{kerr.NotController.Code, nil}
+	for name, x := range map[string]struct {
+		req     func() kmsg.Request
+		answers []answer // of the first controller, which leads until the last one
+		asked   string
+	}{
+		"lost":                 {unregister, []answer{{0, errLost}}, "[node-1/ab/test1#1@5]"},
+		"unsettled":            {unregister, []answer{{kerr.RequestTimedOut.Code, nil}}, "[node-1/ab/test1#1@5]"},
+		"refused":              {unregister, []answer{refusal}, "[node-1/ab/test1#1@5 node-1/ab/test1#2@6]"},
+		"lost, refused":        {unregister, []answer{{0, errLost}, refusal}, "[node-1/ab/test1#1@5 node-1/ab/test1#1@5 node-1/ab/test1#2@6]"},
+		"unsent":               {unregister, []answer{{0, peer.ErrUnsent}}, "[node-1/ab/test1#1@5 node-1/ab/test1#2@6]"},
+		"lost, unsent":         {unregister, []answer{{0, errLost}, {0, peer.ErrUnsent}}, "[node-1/ab/test1#1@5 node-1/ab/test1#1@5]"},
+		"unsent, lost":         {unregister, []answer{{0, peer.ErrUnsent}, {0, errLost}}, "[node-1/ab/test1#1@5 node-1/ab/test1#2@5]"},
+		"repeatable, lost":     {allocate, []answer{{0, errLost}}, "[ ]"},
+		"repeatable, in doubt": {allocate, []answer{{kerr.RequestTimedOut.Code, nil}}, "[ ]"},
 	} {
 		c := &controllers{leader: control.Leader{ID: 1, Epoch: 5, Addr: "one"}}
-		c.answer = func(*task.T, string, clock.Instant) (int16, error) {
-			switch len(c.calls) {
-			case 1:
-				return first()
-			case 2:
-				return kerr.NotController.Code, nil
+		done := false
+		c.answer = func(_ *task.T, addr string, _ clock.Instant) (int16, error) {
+			if addr == "two" {
+				done = true
+				return 0, nil
 			}
-			return kerr.BrokerIDNotRegistered.Code, nil
+			if len(c.calls) == len(x.answers) {
+				c.leader = control.Leader{ID: 2, Epoch: 6, Addr: "two"}
+			}
+			a := x.answers[len(c.calls)-1]
+			return a.code, a.err
 		}
 		c.route(t, 1, func(tk *task.T, r *control.Router) {
-			resp, _, err := r.Propose(tk, unregister(), tk.Now().Add(10*time.Second))
-			if err != nil || resp.(*kmsg.UnregisterBrokerResponse).ErrorCode != kerr.RequestTimedOut.Code {
-				t.Errorf("%s: %v %v", name, resp, err)
+			began := tk.Now()
+			_, _, err := r.Propose(tk, x.req(), tk.Now().Add(time.Minute))
+			if done != (err == nil) || !done && !errors.Is(err, control.ErrUnsettled) || tk.Now() > began.Add(10*time.Second) {
+				t.Errorf("%s: done %v, %v after %v", name, done, err, time.Duration(tk.Now()-began))
 			}
 		})
+		if got := fmt.Sprint(c.ids); got != x.asked {
+			t.Errorf("%s: asked as %v, want %v", name, got, x.asked)
+		}
 	}
 }
 
@@ -166,7 +244,7 @@ func TestALeaderThatHangsIsLeftForItsSuccessor(t *testing.T) {
 			r.LeaderMoved()
 		})
 		began := tk.Now()
-		if _, _, err := r.Propose(tk, unregister(), tk.Now().Add(time.Minute)); err != nil {
+		if _, _, err := r.Propose(tk, allocate(), tk.Now().Add(time.Minute)); err != nil {
 			t.Error(err)
 		}
 		if took := time.Duration(tk.Now() - began); took > 10*time.Second {

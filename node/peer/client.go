@@ -21,6 +21,8 @@ var (
 	ErrTimeout = errors.New("timed out waiting for the other node")
 	// ErrClosed: the client was closed, or the caller's group stops.
 	ErrClosed = errors.New("client of another node is closed")
+	// ErrUnsent: nothing was sent, so the other node did not act. It comes with another one.
+	ErrUnsent = errors.New("nothing was sent")
 	// ErrProtocol: the answer is not one to the request.
 	ErrProtocol = errors.New("malformed answer of another node")
 )
@@ -80,12 +82,23 @@ func NewClient(env Env, name string) *Client {
 // answer until the deadline. It dials if it is not connected to addr. Calls of several
 // tasks run one after the other. What the response refers to is valid until the next Do.
 // Any error closes the connection; then it is unknown whether the other node acted, except
-// after net.ErrRefused.
+// after ErrUnsent.
 func (c *Client) Do(t *task.T, addr string, req kmsg.Request, until clock.Instant) (kmsg.Response, error) {
+	return c.DoAs(t, addr, "", req, until)
+}
+
+// DoAs is Do with a client id of the request's own; "" is the client's.
+func (c *Client) DoAs(t *task.T, addr, clientID string, req kmsg.Request, until clock.Instant) (kmsg.Response, error) {
 	if err := c.enter(t, until); err != nil {
-		return nil, fmt.Errorf("%s: %w", c.name, err)
+		return nil, fmt.Errorf("%s: %w: %w", c.name, ErrUnsent, err)
 	}
-	resp, err := c.exchange(t, addr, req, until)
+	conn, err := c.connect(t, addr, until)
+	if err != nil {
+		err = fmt.Errorf("%s: %w: %w", c.name, ErrUnsent, c.lost(addr, err))
+		c.leave()
+		return nil, err
+	}
+	resp, err := c.exchange(t, conn, clientID, req, until)
 	if err != nil {
 		err = fmt.Errorf("%s: %w", c.name, c.lost(addr, err))
 	}
@@ -160,13 +173,13 @@ func (c *Client) leave() {
 }
 
 // exchange sends one request and reads its answer.
-func (c *Client) exchange(t *task.T, addr string, req kmsg.Request, until clock.Instant) (kmsg.Response, error) {
-	conn, err := c.connect(t, addr, until)
-	if err != nil {
-		return nil, err
-	}
+func (c *Client) exchange(t *task.T, conn net.Conn, clientID string, req kmsg.Request, until clock.Instant) (kmsg.Response, error) {
 	c.correlation++
-	c.out = c.formatter.AppendRequest(kept(c.out), req, c.correlation)
+	formatter := c.formatter
+	if clientID != "" {
+		formatter = kmsg.NewRequestFormatter(kmsg.FormatterClientID(clientID))
+	}
+	c.out = formatter.AppendRequest(kept(c.out), req, c.correlation)
 	c.parts[0] = net.Part{Bytes: c.out}
 	if err := conn.Write(t, c.parts[:], until); err != nil {
 		return nil, err
