@@ -109,17 +109,24 @@ func isolatedController(r *Run) {
 // create asks a node for a topic and returns the code of its answer.
 func (s *tale) create(id int32, name string, timeoutMillis int32) (code int16) {
 	s.at(id, "create", func(t *task.T, p *client.Plain) {
-		req := kmsg.NewPtrCreateTopicsRequest()
-		req.Version, req.TimeoutMillis = 7, timeoutMillis
-		topic := kmsg.NewCreateTopicsRequestTopic()
-		topic.Topic, topic.NumPartitions, topic.ReplicationFactor = name, 1, 1
-		req.Topics = append(req.Topics, topic)
-		resp, err := p.Call(t, req)
-		if s.ok(err, "create") {
-			code = resp.(*kmsg.CreateTopicsResponse).Topics[0].ErrorCode
-		}
+		var err error
+		code, err = createOne(t, p, name, timeoutMillis)
+		s.ok(err, "create")
 	})
 	return code
+}
+
+func createOne(t *task.T, p *client.Plain, name string, timeoutMillis int32) (code int16, err error) {
+	req := kmsg.NewPtrCreateTopicsRequest()
+	req.Version, req.TimeoutMillis = 7, timeoutMillis
+	topic := kmsg.NewCreateTopicsRequestTopic()
+	topic.Topic, topic.NumPartitions, topic.ReplicationFactor = name, 1, 1
+	req.Topics = append(req.Topics, topic)
+	resp, err := p.Call(t, req)
+	if err != nil {
+		return 0, err
+	}
+	return resp.(*kmsg.CreateTopicsResponse).Topics[0].ErrorCode, nil
 }
 
 // steadyStream: a follower joins the ISR while its leader is written to without a pause: by so

@@ -64,6 +64,7 @@ var named = []Scenario{
 	{"synced-tail", "SPEC S7: a leader syncs what only counts when it is synced, though nobody writes", syncedTail},
 	{"kept-reassignment", "SPEC R9: a reassignment is not taken back where only what it adds is in sync", keptReassignment},
 	{"failed-over-reassignment", "SPEC R9: a reassignment outlives its controller, and the next one takes it back", failedOverReassignment},
+	{"forwarded-once", "decision 0015: what a broker passes on is done once, whenever its bytes arrive", forwardedOnce},
 	{"shrunk-isr", "KAFKA-13091: what waited for a follower is committed when the follower has left the ISR", shrunkISR},
 	{"demoted-leader", "KAFKA-2960: whoever waits for a leader hears at once that it leads no more", demotedLeader},
 	{"isolated-controller", "KAFKA-15489: a leader of the quorum without a majority resigns, and brokers find the new one", isolatedController},

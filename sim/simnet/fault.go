@@ -80,6 +80,39 @@ func (n *Net) HealAll() {
 	}
 }
 
+// StallAll stops delivery from one machine to another on the connections that there are, until
+// HealAll. Those that are opened later flow.
+func (n *Net) StallAll(from, to string) {
+	for _, e := range n.between(from, to) {
+		n.counts[Stall].Fired++
+		n.log.Add(trace.NetFault, e.id, uint64(Stall), 0)
+		e.out.stalled = true
+	}
+}
+
+// ResetAll resets the connections between two machines.
+func (n *Net) ResetAll(a, b string) {
+	for _, e := range n.between(a, b) {
+		n.count(Reset, true)
+		n.log.Add(trace.NetFault, e.id, uint64(Reset), 0)
+		e.reset()
+		e.peer.reset()
+	}
+}
+
+// between returns the ends at one machine of its open connections with another.
+func (n *Net) between(from, to string) (ends []*end) {
+	n.prune()
+	for _, e := range n.open {
+		for _, side := range [...]*end{e, e.peer} {
+			if side.out.l.from == from && side.out.l.to == to {
+				ends = append(ends, side)
+			}
+		}
+	}
+	return ends
+}
+
 // prune forgets connections that are over.
 func (n *Net) prune() {
 	kept := n.open[:0]
