@@ -184,6 +184,8 @@ func (b *broker) register(t *task.T) error {
 		switch {
 		case err == nil:
 			return nil
+		case errors.Is(err, kerr.UnsupportedVersion) && !t.Sleep(t.Now().Add(b.patience())):
+			return errStopped // by the metadata, which says which level it is
 		case errors.Is(err, ErrRefused) && (!errors.Is(err, kerr.DuplicateBrokerRegistration) || t.Now() >= patience):
 			return err
 		case !t.Sleep(t.Now().Add(pause)):
@@ -219,7 +221,7 @@ func (b *broker) refused(err error) error {
 	case kerr.InvalidRegistration:
 		why = "a log directory of this node is registered by another broker, or none can be: was a directory copied?"
 	case kerr.UnsupportedVersion:
-		why = "a feature is finalized at a level that this version does not serve"
+		why = fmt.Sprintf("a feature is finalized at a level that this node does not serve (%v)", b.l.cfg.Features)
 	}
 	return &refusal{broker: b.l.cfg.NodeID, code: err, why: why}
 }
@@ -259,7 +261,7 @@ func (b *broker) registration() *kmsg.BrokerRegistrationRequest {
 		e.Name, e.Host, e.Port = a.Name, a.Host, uint16(a.Port)
 		req.Listeners = append(req.Listeners, e)
 	}
-	for _, f := range meta.SupportedFeatures() {
+	for _, f := range l.cfg.Features {
 		rf := kmsg.NewBrokerRegistrationRequestFeature()
 		rf.Name, rf.MinSupportedVersion, rf.MaxSupportedVersion = f.Name, f.Min, f.Max
 		req.Features = append(req.Features, rf)

@@ -14,7 +14,7 @@ func (l *life) quorumConfig() quorum.Config {
 	ms := func(n int64) time.Duration { return time.Duration(n) * time.Millisecond }
 	cfg := quorum.Config{
 		NodeID: l.cfg.NodeID, Identity: l.identity, SnapshotBytes: l.cfg.MetadataSnapshotBytes,
-		Observer: !l.cfg.IsController, Bootstrap: l.cfg.BootstrapServers,
+		Features: l.cfg.Features, Observer: !l.cfg.IsController, Bootstrap: l.cfg.BootstrapServers,
 		Endpoints:       endpoints(l.advertised(l.cfg.AdvertisedControllers())),
 		ElectionTimeout: ms(l.cfg.ControllerElectionTimeoutMs), ElectionBackoffMax: ms(l.cfg.ControllerElectionBackoffMs),
 		FetchTimeout: ms(l.cfg.ControllerFetchTimeoutMs), RequestTimeout: ms(l.cfg.ControllerRequestTimeoutMs),

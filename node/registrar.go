@@ -57,7 +57,7 @@ func (r *registrar) register(t *task.T) bool {
 		e.Name, e.Host, e.Port = a.Name, a.Host, uint16(a.Port)
 		req.Listeners = append(req.Listeners, e)
 	}
-	for _, f := range meta.SupportedFeatures() {
+	for _, f := range r.l.cfg.Features {
 		rf := kmsg.NewControllerRegistrationRequestFeature()
 		rf.Name, rf.MinSupportedVersion, rf.MaxSupportedVersion = f.Name, f.Min, f.Max
 		req.Features = append(req.Features, rf)

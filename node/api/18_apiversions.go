@@ -40,7 +40,7 @@ func (e *entry) listed() kmsg.ApiVersionsResponseApiKey {
 }
 
 func (s *Service) addFeatures(version int16, resp *kmsg.ApiVersionsResponse) {
-	for _, f := range meta.SupportedFeatures() {
+	for _, f := range s.Config().Features {
 		if version < 4 && f.Min == 0 {
 			// Clients of version 3 take 0 for malformed (KAFKA-17011).
 			continue

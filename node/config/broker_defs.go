@@ -1,6 +1,9 @@
 package config
 
-import "slices"
+import (
+	"slices"
+	"strconv"
+)
 
 // brokerDefs is every broker setting that has an effect here, or that a Kafka file commonly
 // carries and whose default is the only value served (those say so).
@@ -104,7 +107,17 @@ var brokerDefs = slices.Concat([]*Def{
 	def("fetch.max.bytes", Int, "57671680", "The largest fetch response, in bytes.").atLeast(1024),
 	def("max.incremental.fetch.session.cache.slots", Int, "1000", "How many fetch sessions are kept.").atLeast(0),
 	def("max.request.partition.size.limit", Int, "2000", "How many partitions one DescribeTopicPartitions answer may list.").atLeast(1),
+
+	// Mixed clusters, for tests: a node serves a feature only up to a level, as an older build.
+	newest("metadata.version", 21, 27),
+	newest("eligible.leader.replicas.version", 0, 1),
+	newest("kraft.version", 0, 1),
 }, replicationDefs())
+
+// newest bounds what the node serves of a feature. The levels are those of the build.
+func newest(feature string, min, max int64) *Def {
+	return def("internal."+feature+".max", Short, strconv.FormatInt(max, 10), "The newest level of "+feature+" that the node serves, for tests of mixed clusters.").between(min, max).internal()
+}
 
 var brokerByName = index(brokerDefs)
 

@@ -5,6 +5,8 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+
+	"seedlog/node/meta"
 )
 
 // Config is the resolved settings of one broker. It is never changed: [Config.WithDynamic]
@@ -15,6 +17,10 @@ type Config struct {
 	LogDirs []string
 	// MetadataLogDir holds __cluster_metadata-0.
 	MetadataLogDir string
+
+	// Features are the levels that this node serves: those of the build, unless
+	// internal.*.version.max make it an older one.
+	Features meta.Levels
 
 	Cluster
 	Replication
@@ -190,6 +196,7 @@ func (c *Config) resolve() error {
 	c.ProducerIDExpirationCheckMs = c.num("producer.id.expiration.check.interval.ms")
 	c.TransactionMaxTimeoutMs = int32(c.num("transaction.max.timeout.ms"))
 	c.resolveGroups()
+	c.resolveFeatures()
 
 	c.QueuedMaxRequestBytes = c.num("queued.max.request.bytes")
 	c.SocketRequestMaxBytes = int32(c.num("socket.request.max.bytes"))
@@ -199,6 +206,13 @@ func (c *Config) resolve() error {
 	c.FetchSessionSlots = int(c.num("max.incremental.fetch.session.cache.slots"))
 	c.DescribePartitionsLimit = int32(c.num("max.request.partition.size.limit"))
 	return nil
+}
+
+func (c *Config) resolveFeatures() {
+	c.Features = meta.SupportedFeatures()
+	for _, f := range []string{meta.MetadataVersionFeature, meta.ELRVersionFeature, meta.KRaftVersionFeature} {
+		c.Features = c.Features.UpTo(f, int16(c.num("internal."+f+".max")))
+	}
 }
 
 func (c *Config) resolveGroups() {

@@ -335,7 +335,8 @@ func TestADirectoryFromAnotherFutureIsRefused(t *testing.T) {
 			}
 			t.Sleep(t.Now().Add(time.Millisecond))
 		}
-		if err := n.quorum.WaitCommitted(t, term.Epoch, term.NextOffset, clock.Never); err != nil {
+		// A node that hears of it while it runs ends by it, too.
+		if err := n.quorum.WaitCommitted(t, term.Epoch, term.NextOffset, clock.Never); err == nil || !contains(err.Error(), "share.version") {
 			m.tb.Error(err)
 		}
 	})

@@ -149,7 +149,7 @@ func (s *State) checkDependencies(u kmsg.UpdateFeaturesRequestFeatureUpdate, pro
 
 // notSupported is who does not support a level, this node first, or "".
 func (s *State) notSupported(feature string, level int16, in Input) string {
-	if why := outside("Local controller", meta.SupportedFeatures(), feature, level); why != "" {
+	if why := outside("Local controller", s.static.Features, feature, level); why != "" {
 		return why
 	}
 	for b := range s.image.Brokers() {

@@ -1,6 +1,9 @@
 package meta
 
-import "fmt"
+import (
+	"fmt"
+	"strings"
+)
 
 // Names of Kafka's features.
 const (
@@ -41,17 +44,77 @@ var supported = [...]FeatureRange{
 	{TransactionVersionFeature, 0, 0},
 }
 
-// SupportedFeatures lists the levels that this build serves, in the order of names.
-func SupportedFeatures() []FeatureRange { return append([]FeatureRange(nil), supported[:]...) }
+// Levels are what a node serves of each feature, in the order of names. A feature that is not
+// among them is served at level 0: not at all.
+type Levels []FeatureRange
 
-// CheckServed returns an error for the first thing in the image that this build would have
-// to serve and does not. A node that finds one must not start: it would strip what it does
-// not know, or answer as if it were not there.
-func (i *Image) CheckServed() error {
+// SupportedFeatures lists the levels that this build serves.
+func SupportedFeatures() Levels { return append(Levels(nil), supported[:]...) }
+
+// UpTo is the same levels without those of a feature above max: what an older build serves.
+func (l Levels) UpTo(feature string, max int16) Levels {
+	out := append(Levels(nil), l...)
+	for i := range out {
+		if out[i].Name == feature {
+			out[i].Max = min(out[i].Max, max)
+		}
+	}
+	return out
+}
+
+// Newest is the highest level of a feature.
+func (l Levels) Newest(feature string) int16 {
+	for _, f := range l {
+		if f.Name == feature {
+			return f.Max
+		}
+	}
+	return 0
+}
+
+// Check returns an error if a finalized level of a feature is not served.
+func (l Levels) Check(name string, level int16) error {
+	for _, f := range l {
+		if f.Name != name {
+			continue
+		}
+		if level < f.Min || level > f.Max {
+			return fmt.Errorf("feature %s is finalized at level %d; this node serves %d to %d", name, level, f.Min, f.Max)
+		}
+		return nil
+	}
+	if level == 0 {
+		return nil
+	}
+	return fmt.Errorf("feature %s is finalized at level %d and unknown to this node", name, level)
+}
+
+func (l Levels) String() string {
+	var s []string
+	for _, f := range l {
+		if f.Max > 0 {
+			s = append(s, fmt.Sprintf("%s %d to %d", f.Name, f.Min, f.Max))
+		}
+	}
+	return strings.Join(s, ", ")
+}
+
+// CheckFeatures returns an error for the first finalized level that a node does not serve.
+func (i *Image) CheckFeatures(served Levels) error {
 	for name, level := range i.features.all() {
-		if err := CheckFeature(name, level); err != nil {
+		if err := served.Check(name, level); err != nil {
 			return err
 		}
+	}
+	return nil
+}
+
+// CheckServed returns an error for the first thing in the image that a node would have to
+// serve and does not. A node that finds one must not start: it would strip what it does not
+// know, or answer as if it were not there.
+func (i *Image) CheckServed(served Levels) error {
+	if err := i.CheckFeatures(served); err != nil {
+		return err
 	}
 	for r := range i.configs.all() {
 		if r.Type != TopicResource {
@@ -62,23 +125,6 @@ func (i *Image) CheckServed() error {
 		}
 	}
 	return nil
-}
-
-// CheckFeature returns an error if a finalized level of a feature is not served.
-func CheckFeature(name string, level int16) error {
-	for _, f := range supported {
-		if f.Name != name {
-			continue
-		}
-		if level < f.Min || level > f.Max {
-			return fmt.Errorf("feature %s is finalized at level %d; this version serves %d to %d", name, level, f.Min, f.Max)
-		}
-		return nil
-	}
-	if level == 0 {
-		return nil
-	}
-	return fmt.Errorf("feature %s is finalized at level %d and unknown to this version", name, level)
 }
 
 // BootstrapRecords are the records that a new cluster begins with.

@@ -208,7 +208,7 @@ func TestDeltaNamesWhatChanged(t *testing.T) {
 
 func TestCheckServedNamesTheObstacle(t *testing.T) {
 	img, _ := apply(t, Empty(), &FeatureLevelRecord{MetadataVersionFeature, DefaultMetadataVersion})
-	if err := img.CheckServed(); err != nil {
+	if err := img.CheckServed(SupportedFeatures()); err != nil {
 		t.Error(err)
 	}
 	for _, b := range []Body{
@@ -216,7 +216,7 @@ func TestCheckServedNamesTheObstacle(t *testing.T) {
 		&FeatureLevelRecord{MetadataVersionFeature, 7}, &ConfigRecord{TopicResource, "t", "remote.storage.enable", ptr("true")},
 	} {
 		bad, _ := apply(t, img, b)
-		if err := bad.CheckServed(); err == nil {
+		if err := bad.CheckServed(SupportedFeatures()); err == nil {
 			t.Errorf("%+v is served", b)
 		}
 	}

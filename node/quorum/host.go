@@ -66,6 +66,9 @@ type Config struct {
 	// Bootstrap are controller.quorum.bootstrap.servers, "host:port": where a node that knows
 	// no leader asks for it. Without any, the voters are asked.
 	Bootstrap []string
+	// Features are the levels that this node serves; none is all that the build serves. What
+	// is finalized beyond them ends the host.
+	Features meta.Levels
 	// Listener is the name of the listener through which the members reach each other: the
 	// first of controller.listener.names.
 	Listener string
@@ -172,6 +175,9 @@ func Open(t *task.T, env Env, cfg Config, log Log, path string) (*Host, error) {
 	if env.Rand == nil {
 		env.Rand = rand.New(rand.NewPCG(0, uint64(cfg.NodeID)))
 	}
+	if cfg.Features == nil {
+		cfg.Features = meta.SupportedFeatures()
+	}
 	h := &Host{
 		env: env, cfg: cfg, log: log, path: path, calls: map[uint64]*call{}, senders: map[raft.ReplicaKey]*line{},
 		self: raft.ReplicaKey{ID: cfg.NodeID, Directory: cfg.Identity.DirectoryID}, leader: raft.Follow{LeaderID: raft.None},
@@ -216,7 +222,7 @@ func (h *Host) coreConfig(state raft.ElectionState, voters []raft.VoterSet) raft
 		}
 	}
 	cfg := raft.Config{
-		Self: h.self, Endpoints: endpoints, CanVote: !h.cfg.Observer, MaxKRaftVersion: meta.KRaftVersion,
+		Self: h.self, Endpoints: endpoints, CanVote: !h.cfg.Observer, MaxKRaftVersion: h.cfg.Features.Newest(meta.KRaftVersionFeature),
 		State: state, Log: raftLog{h}, Voters: voters, KRaftVersion: h.KRaftVersion(), HighWatermark: h.replayed.next,
 		ElectionTimeout: h.cfg.ElectionTimeout, ElectionBackoffMax: h.cfg.ElectionBackoffMax,
 		FetchTimeout: h.cfg.FetchTimeout, RequestTimeout: h.cfg.RequestTimeout, RetryBackoff: h.cfg.RetryBackoff,

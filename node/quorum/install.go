@@ -94,8 +94,8 @@ func (h *Host) download(t *task.T, c *peer.Client, d *download) {
 	if d.err == nil {
 		d.image, d.err = d.snapshot.image(idOf(d.order.ID))
 	}
-	if d.err == nil && d.snapshot.KRaftVersion > meta.KRaftVersion {
-		d.err = tooNew(d.snapshot.KRaftVersion)
+	if d.err == nil {
+		d.err = h.served(d.snapshot.KRaftVersion)
 	}
 }
 

@@ -65,8 +65,8 @@ func (h *Host) loadSnapshot(t *task.T, id snapshotID) ([]raft.VoterSet, error) {
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", path, err)
 	}
-	if s.KRaftVersion > meta.KRaftVersion {
-		return nil, tooNew(s.KRaftVersion)
+	if err := h.served(s.KRaftVersion); err != nil {
+		return nil, err
 	}
 	h.adopt(id, s, image)
 	if s.Voters == nil {
@@ -119,14 +119,15 @@ func (h *Host) scanVoters(t *task.T, sets []raft.VoterSet) ([]raft.VoterSet, err
 	return sets, err
 }
 
-func tooNew(version int16) error {
-	return fmt.Errorf("kraft.version is finalized at %d; this version serves up to %d", version, meta.KRaftVersion)
+// served returns an error for a level of kraft.version that this node does not serve.
+func (h *Host) served(level int16) error {
+	return h.cfg.Features.Check(meta.KRaftVersionFeature, level)
 }
 
 // noteLevel notes the level of kraft.version that the log has from offset on.
 func (h *Host) noteLevel(offset int64, version int16) error {
-	if version > meta.KRaftVersion {
-		return tooNew(version)
+	if err := h.served(version); err != nil {
+		return err
 	}
 	h.levels = append(h.levels, level{offset, version})
 	h.kraft.Store(int64(version))

@@ -63,8 +63,8 @@ func (h *Host) replayMore(t *task.T) error {
 func (h *Host) noteCommitted(_ int64, v record.ControlValue) error {
 	switch v := v.(type) {
 	case record.KRaftVersionValue:
-		if v.KRaftVersion > meta.KRaftVersion {
-			return tooNew(v.KRaftVersion)
+		if err := h.served(v.KRaftVersion); err != nil {
+			return err
 		}
 		h.replayed.kraft = v.KRaftVersion
 	case record.VotersValue:
@@ -84,12 +84,16 @@ func (h *Host) show(delta *meta.Delta) error {
 		if h.behind() {
 			return nil
 		}
-		if err := r.image.CheckServed(); err != nil {
+		if err := r.image.CheckServed(h.cfg.Features); err != nil {
 			return err
 		}
 		r.shown = true
 		delta = r.image.Full()
 		delta.Deleted, r.deleted = r.deleted, nil
+	} else if delta.Features {
+		if err := r.image.CheckFeatures(h.cfg.Features); err != nil {
+			return err
+		}
 	}
 	h.image.Store(r.image)
 	h.mu.Lock()
