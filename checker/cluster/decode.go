@@ -39,6 +39,11 @@ type (
 		epoch            int64
 		fenced, shutting bool
 		dirs             []ID
+		features         []span
+	}
+	registerController struct {
+		id       int32
+		features []span
 	}
 	unregisterBroker struct{ id int32 }
 	brokerChange     struct {
@@ -196,6 +201,8 @@ func (r *reader) body(key, version uint64) any {
 			}
 		})
 		return rec
+	case 27:
+		return r.registerController()
 	}
 	return otherRecord{key}
 }
@@ -212,11 +219,7 @@ func (r *reader) registerBroker(version uint64) any {
 		r.take(4)
 		r.tags(nil)
 	})
-	r.skipArray(func() {
-		r.string()
-		r.take(4)
-		r.tags(nil)
-	})
+	rec.features = r.spans()
 	r.string() // rack
 	rec.fenced = r.bool()
 	if version >= 1 {
@@ -227,6 +230,32 @@ func (r *reader) registerBroker(version uint64) any {
 			rec.dirs = in.ids()
 		}
 	})
+	return rec
+}
+
+// spans is what a node supports of each feature.
+func (r *reader) spans() (out []span) {
+	r.skipArray(func() {
+		f := span{}
+		f.name, _ = r.string()
+		f.min, f.max = r.int16(), r.int16()
+		r.tags(nil)
+		out = append(out, f)
+	})
+	return out
+}
+
+func (r *reader) registerController() any {
+	rec := registerController{id: r.int32()}
+	r.uuid() // incarnation
+	r.bool() // migrating
+	r.skipArray(func() {
+		r.string()
+		r.string()
+		r.take(4)
+		r.tags(nil)
+	})
+	rec.features = r.spans()
 	return rec
 }
 

@@ -13,7 +13,8 @@
 // entry is committed once a majority of the voters has it durable in the newest epoch.
 //
 // [State] replays the committed records and compares, at the end of each batch: I8, I9, I10 and
-// I33.
+// I33; and levels: who is registered supports what is finalized, and each record's version is one
+// that the finalized metadata.version allows.
 //
 // [Replicas] compares, whenever logs are looked at: I2; the log of each member of ISR and ELR
 // that no power loss has touched reaches the largest high watermark that anybody was told of

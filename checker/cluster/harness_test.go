@@ -84,9 +84,28 @@ func changeRec(id ID, isr, replicas, removing, adding, elr []int32, leader int32
 	return append(w.b, tags.b...)
 }
 
-func brokerRec(id int32, epoch int64, fenced int8) []byte {
+// known is what nodes support where a test is not about that.
+var known = []span{{"eligible.leader.replicas.version", 0, 1}, {"f", 0, 9}, {"g", 0, 9}, {metadataVersion, 21, 27}}
+
+func brokerRec(id int32, epoch int64, fenced int8) []byte { return brokerOf(id, epoch, fenced, known) }
+
+// brokerOf registers a broker that supports these levels.
+func brokerOf(id int32, epoch int64, fenced int8, features []span) []byte {
 	return rec(0, 3).i32(id).i8(0).id(topicID(byte(id))).i64(epoch).uvarint(2).str("PLAINTEXT").str("h").i16(9092).i16(0).uvarint(0).
-		uvarint(1).uvarint(0).i8(fenced).i8(0).uvarint(0).b
+		spans(features).uvarint(0).i8(fenced).i8(0).uvarint(0).b
+}
+
+// controllerOf registers a controller that supports these levels.
+func controllerOf(id int32, features []span) []byte {
+	return rec(27, 0).i32(id).id(topicID(byte(id))).i8(0).uvarint(2).str("CONTROLLER").str("h").i16(9093).i16(0).uvarint(0).spans(features).uvarint(0).b
+}
+
+func (w *writer) spans(list []span) *writer {
+	w.uvarint(uint64(len(list) + 1))
+	for _, f := range list {
+		w.str(f.name).i16(f.min).i16(f.max).uvarint(0)
+	}
+	return w
 }
 
 func fenceRec(id int32, epoch int64, fenced int8) []byte {

@@ -374,6 +374,7 @@ func (q *Quorum) compareSnapshot(s *snapshot) {
 			}
 		}
 	}
+	q.checkVersions(s.where, s.batches, got)
 	if dynamic := len(want.voters) > 0 && want.voters[0].Directory != (ID{}); dynamic && !slices.Equal(voters, want.voters) {
 		q.v.Failf("I31", s.where, "has the voters %v, and the log below %d has %v", voters, s.end, want.voters)
 	}

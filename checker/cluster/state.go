@@ -49,6 +49,7 @@ type Broker struct {
 	Incarnation      ID
 	Fenced, Shutting bool
 	dirs             []ID
+	features         []span
 	gone             bool
 }
 
@@ -70,19 +71,22 @@ type State struct {
 	topics   map[ID]string
 	parts    map[partKey]*Partition
 	features map[string]int16
-	configs  map[string]string
-	next     int64 // producer id
-	v        *checker.Verdict
-	touched  []*Partition
-	fenced   bool    // a broker was fenced in the present batch
-	came     []int32 // brokers that registered in it
-	elrEnds  bool    // it ends the eligible leader replicas
-	loading  bool    // a snapshot: the present batch is all of it
+	// controllers are the registered ones, with what they support.
+	controllers map[int32][]span
+	configs     map[string]string
+	next        int64 // producer id
+	v           *checker.Verdict
+	touched     []*Partition
+	fenced      bool           // a broker was fenced in the present batch
+	came        []int32        // brokers that registered in it
+	finalized   []featureLevel // levels that changed in it
+	elrEnds     bool           // it ends the eligible leader replicas
+	loading     bool           // a snapshot: the present batch is all of it
 }
 
 // NewState returns the state before the first record.
 func NewState(v *checker.Verdict) *State {
-	return &State{DefaultMinISR: 1, topics: make(map[ID]string), parts: make(map[partKey]*Partition), features: make(map[string]int16), configs: make(map[string]string), v: v}
+	return &State{DefaultMinISR: 1, topics: make(map[ID]string), parts: make(map[partKey]*Partition), features: make(map[string]int16), controllers: make(map[int32][]span), configs: make(map[string]string), v: v}
 }
 
 // load forgets everything, to be replayed from a snapshot. Its batches have an order of their
@@ -126,6 +130,9 @@ func (s *State) Broker(id int32) *Broker {
 // ELR reports whether eligible leader replicas are in force.
 func (s *State) ELR() bool { return s.features["eligible.leader.replicas.version"] > 0 }
 
+// Level is the finalized level of a feature.
+func (s *State) Level(feature string) int16 { return s.features[feature] }
+
 // Config is a setting of a topic, or of all brokers.
 func (s *State) Config(topic, name string) (string, bool) {
 	for _, key := range []string{"2/" + topic + "/" + name, "4//" + name} {
@@ -150,7 +157,7 @@ func (s *State) MinISR(p *Partition) int {
 // apply replays one batch of committed records.
 func (s *State) apply(values [][]byte, at int64) {
 	if !s.loading {
-		s.touched, s.fenced, s.came, s.elrEnds = s.touched[:0], false, s.came[:0], false
+		s.touched, s.fenced, s.came, s.elrEnds, s.finalized = s.touched[:0], false, s.came[:0], false, s.finalized[:0]
 	}
 	records := make([]any, len(values))
 	for i, b := range values {
@@ -165,6 +172,7 @@ func (s *State) apply(values [][]byte, at int64) {
 		records[i] = rec
 	}
 	for i, rec := range records {
+		s.checkVersion(values[i], at+int64(i))
 		s.record(rec, at+int64(i))
 	}
 	if !s.loading {
@@ -180,6 +188,9 @@ func (s *State) judge(at int64) {
 	}
 	if s.fenced {
 		s.checkFenced(at)
+	}
+	if len(s.finalized)+len(s.came) > 0 {
+		s.checkLevels(at)
 	}
 }
 
@@ -212,7 +223,7 @@ func (s *State) record(rec any, at int64) {
 			}
 			b.gone = true
 		}
-		s.Brokers = append(slices.DeleteFunc(s.Brokers, func(b *Broker) bool { return b.gone }), &Broker{ID: r.id, Epoch: r.epoch, Incarnation: r.incarnation, Fenced: r.fenced, Shutting: r.shutting, dirs: r.dirs})
+		s.Brokers = append(slices.DeleteFunc(s.Brokers, func(b *Broker) bool { return b.gone }), &Broker{ID: r.id, Epoch: r.epoch, Incarnation: r.incarnation, Fenced: r.fenced, Shutting: r.shutting, dirs: r.dirs, features: r.features})
 		s.fenced = s.fenced || r.fenced
 	case unregisterBroker:
 		s.Brokers = slices.DeleteFunc(s.Brokers, func(b *Broker) bool { return b.ID == r.id })
@@ -228,7 +239,10 @@ func (s *State) record(rec any, at int64) {
 	case featureLevel:
 		before := s.ELR()
 		s.features[r.name] = r.level
+		s.finalized = append(s.finalized, r)
 		s.elrEnds = s.elrEnds || before && !s.ELR()
+	case registerController:
+		s.controllers[r.id] = r.features
 	case configRecord:
 		key := fmt.Sprintf("%d/%s/%s", r.kind, r.res, r.name)
 		if r.without {
