@@ -39,7 +39,11 @@ type clusterRun struct {
 	voting  voting
 	// features are those whose levels the run may change.
 	features []client.Feature
-	elr      int16
+	// mixed: some nodes are older builds, and that changes while the cluster works.
+	mixed bool
+	elr   int16
+	// begins is the metadata.version that the cluster begins with.
+	begins int16
 	// strict: no fault exceeds the fault budget, so that nothing that is committed may be lost.
 	strict bool
 	text   string
@@ -69,9 +73,11 @@ type shape struct {
 	dynamic       bool
 	voting        voting
 	features      []client.Feature
-	elr           int16
-	strict        bool
-	skew          func() sched.ClockParams
+	// builds are those of the nodes, if not all are the newest.
+	builds []build
+	elr    int16
+	strict bool
+	skew   func() sched.ClockParams
 }
 
 // routes is what a new client begins with.
@@ -85,7 +91,7 @@ func (c *clusterRun) routes() *client.Routes {
 
 // startCluster adds the machines, formats them and starts the nodes.
 func (r *Run) startCluster(sh shape) bool {
-	c := &clusterRun{r: r, marks: newMarks(), dynamic: sh.dynamic, voting: sh.voting, features: sh.features, elr: sh.elr, strict: sh.strict}
+	c := &clusterRun{r: r, marks: newMarks(), dynamic: sh.dynamic, voting: sh.voting, features: sh.features, mixed: len(sh.builds) > 0, begins: sh.begins(), elr: sh.elr, strict: sh.strict}
 	r.cluster = c
 	var static []string
 	var voters []cluster.Voter
@@ -98,6 +104,9 @@ func (r *Run) startCluster(sh shape) bool {
 		if sh.racks > 0 {
 			s.rack = fmt.Sprintf("rack%d", i%sh.racks)
 			s.props["broker.rack"] = s.rack
+		}
+		if c.mixed {
+			s.install(sh.builds[i])
 		}
 		if s.voter = i < sh.voters; s.voter {
 			static = append(static, fmt.Sprintf("%d@%s:9093", s.id, s.Name))
@@ -140,6 +149,9 @@ func (r *Run) startCluster(sh shape) bool {
 	}
 	c.text = fmt.Sprintf("nodes=%d voters=%d racks=%d dynamic=%v %v elr=%d features=%v strict=%v",
 		sh.nodes, sh.voters, sh.racks, sh.dynamic, sh.voting, sh.elr, len(sh.features) > 0, sh.strict)
+	if c.mixed {
+		c.text += fmt.Sprintf(" builds=%v", sh.builds)
+	}
 	if !r.Boot() {
 		return false
 	}
@@ -179,7 +191,7 @@ func (c *clusterRun) formatSpec(s *server) (quorum.FormatSpec, error) {
 			}
 		}
 	}
-	spec.Records, err = meta.InitialRecords("", []meta.FeatureLevel{{Name: meta.ELRVersionFeature, Level: c.elr}}, c.dynamic)
+	spec.Records, err = meta.InitialRecords("", []meta.FeatureLevel{{Name: meta.MetadataVersionFeature, Level: c.begins}, {Name: meta.ELRVersionFeature, Level: c.elr}}, c.dynamic)
 	return spec, err
 }
 
@@ -204,7 +216,9 @@ func (s *server) directory(dir string) (id cluster.ID, ok bool) {
 // clusterSwarm draws a cluster and everything else from the seed.
 func clusterSwarm(r *Run) {
 	rng := r.Rand("cluster")
-	r.swarmOf(rng, drawShape(rng))
+	sh := drawShape(rng)
+	sh.mix(r.Rand("builds"))
+	r.swarmOf(rng, sh)
 }
 
 // clusterOfOne is the swarm of a cluster that has one node: a quorum of one on the same path.
@@ -260,11 +274,7 @@ func drawShape(rng *rand.Rand) shape {
 		sh.voting = v
 	}
 	if rng.IntN(2) == 0 {
-		sh.features = []client.Feature{{Name: meta.MetadataVersionFeature, Min: meta.MetadataVersion39IV0, Max: meta.MetadataVersion41IV1}}
-		// Without ELR the last member of an ISR leads again, whatever it lost: beyond the budget.
-		if !sh.strict {
-			sh.features = append(sh.features, client.Feature{Name: meta.ELRVersionFeature, Min: 0, Max: 1})
-		}
+		sh.features = changeable(sh.strict)
 	}
 	sh.skew = func() sched.ClockParams {
 		return sched.ClockParams{SkewMs: rng.Int64N(2000) - 1000, DriftPPM: rng.Int64N(400) - 200}

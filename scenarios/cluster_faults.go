@@ -29,7 +29,7 @@ func (r *Run) moreClasses(p *plan) []*class {
 	if slices.ContainsFunc(r.servers, c.mayWipe) {
 		classes = append(classes, &class{name: "wiped-disk", once: c.wipe})
 	}
-	return classes
+	return append(classes, c.levelClasses()...)
 }
 
 // mayWipe reports whether a machine's disk may be replaced in this run at all: one of a static

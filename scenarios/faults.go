@@ -31,6 +31,8 @@ type class struct {
 	rng  *rand.Rand
 	// once makes it happen and reports whether it could have an effect.
 	once func(rng *rand.Rand) (fired, effective bool)
+	// always: it is part of every run that it may be part of.
+	always bool
 }
 
 // rate is a kind of fault that strikes one call of the disk in so many.
@@ -46,7 +48,7 @@ func newPlan(r *Run, rng *rand.Rand) *plan {
 	all := append(p.machineClasses(), r.moreClasses(p)...)
 	for _, c := range all {
 		on, mean := rng.IntN(3) == 0, drawn(rng, 300*time.Millisecond, 6*time.Second)
-		if !on {
+		if !on && !c.always {
 			continue
 		}
 		c.mean, c.rng = mean, r.Rand("fault/"+c.name)
@@ -202,6 +204,9 @@ func (p *plan) look(s *server, rng *rand.Rand) {
 		// What a clean stop says is durable must outlive a power loss right after it.
 		power := err == nil && p.has("power-loss") && rng.IntN(2) == 0
 		s.end(power)
+		if err != nil {
+			s.outdated()
+		}
 		p.bootIn(s, drawn(rng, 10*time.Millisecond, 2*time.Second))
 	} else if s.offline && rng.IntN(3) == 0 {
 		p.r.World.Probe("restart-after-offline")

@@ -34,6 +34,8 @@ type server struct {
 	born history.Stamp
 	// offline says that the running incarnation lost a directory and must be restarted.
 	offline bool
+	// build is what runs on the machine, where that is not the same everywhere.
+	build build
 	// booting is set while a boot is due.
 	booting bool
 	// formatting is set while its new disk is formatted.
@@ -251,7 +253,10 @@ func (s *server) serving() bool {
 	case s.Up() && !s.offline:
 		return s.Ready()
 	default:
-		s.end(false)
+		_, err := inc.Ended()
+		if s.end(false); err != nil {
+			s.outdated()
+		}
 	}
 	return false
 }

@@ -139,7 +139,19 @@ func DrawClusterWorkload(rng *rand.Rand, r *Run) *Workload {
 		w.add(group, "operator", o.Run)
 	}
 	r.drawDirMoves(w)
+	r.drawUpgrader(w)
 	return w
+}
+
+// drawUpgrader has the levels of features raised and lowered, where the builds differ.
+func (r *Run) drawUpgrader(w *Workload) {
+	if !r.cluster.mixed {
+		return
+	}
+	rng := r.Rand("upgrader's work")
+	e, group := r.Env(5 * time.Second)
+	o := &client.Operator{Env: e, Features: r.cluster.features, FeaturesOnly: true, Ops: 5 + rng.IntN(20), Pace: drawn(rng, 200*time.Millisecond, 3*time.Second), Did: r.count}
+	w.add(group, "upgrader", o.Run)
 }
 
 // drawDirMoves has replicas moved between directories, where the brokers have several. It draws

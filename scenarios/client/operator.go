@@ -22,8 +22,10 @@ type Operator struct {
 	Shrink bool
 	// Features are those whose levels may be changed.
 	Features []Feature
-	Ops      int
-	Pace     time.Duration
+	// FeaturesOnly: it changes nothing but their levels.
+	FeaturesOnly bool
+	Ops          int
+	Pace         time.Duration
 	// Did counts what was accepted.
 	Did func(what string, effective bool)
 }
@@ -50,6 +52,9 @@ func (o *Operator) Run(t *task.T) {
 }
 
 func (o *Operator) one(t *task.T, conn *Conn) error {
+	if o.FeaturesOnly {
+		return o.feature(t, conn)
+	}
 	topic := o.Topics[o.Rand.IntN(len(o.Topics))]
 	index := o.Rand.Int32N(topic.Partitions)
 	n := 6
