@@ -45,6 +45,7 @@ class Kcat:
     profile = "kcat"
     installer = "kcat"
     note = ""
+    idempotent = False  # as kcat is by itself: what it sends again after a lost answer is there twice
 
     def __init__(self, codec):
         self.name = "kcat-" + codec
@@ -59,6 +60,7 @@ class Kcat:
             key, value, _, _ = gen.make(i, seed, "kcat")
             lines.append((key or b"") + b"\t" + (value or b"") + b"\n")
         argv = ["kcat", "-P", "-b", broker.address, "-t", topic, "-K", "\t", "-Z", "-z", self.codec, "-H", "src=kcat", "-X", "acks=all"]
+        argv += ["-X", "enable.idempotence=true"] if self.idempotent else []
         p = subprocess.run(argv, input=b"".join(lines), capture_output=True, timeout=120)
         if p.returncode != 0:
             raise Failure(f"kcat -P: exit {p.returncode}: {tail(p.stderr)}")
