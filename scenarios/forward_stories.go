@@ -14,13 +14,16 @@ import (
 // forwardedOnce: what a broker passes on to the controller is done once. The first time, its
 // bytes lie in a connection that the broker has given up, until the same node is the controller
 // again, two terms later. The second time it was done, the answer is lost, and the broker asks
-// again; the third time there is another controller to ask by then. Meanwhile somebody else deleted the topic, and was told so: it stays deleted.
+// again; the third time there is another controller to ask by then. Meanwhile somebody else
+// deleted the topic, and was told so: it stays deleted. The fourth time the controller was killed
+// before it answered, and says when it is back that it is none.
 func forwardedOnce(r *Run) {
 	tellCluster(r, six(1), func(s *tale) {
 		s.lateCreation("late")
 		s.together()
 		s.lostAnswer("lost", false)
 		s.lostAnswer("moved", true)
+		s.restarted("restarted")
 	})
 }
 
@@ -99,6 +102,26 @@ func (s *tale) lostAnswer(name string, moves bool) {
 	s.must((s.cluster.controller() != c) == moves, "scenario", "the controller moved, or did not")
 	s.wait(2 * time.Second)
 	s.gone(5, name)
+}
+
+// restarted kills the controller that has done what a broker asked, and starts it at once. Its
+// refusal then says nothing of what it did before: nobody knows, and the client is told so.
+func (s *tale) restarted(name string) {
+	c := s.cluster.controller()
+	if !s.must(c != nil, "scenario", "there is no controller") {
+		return
+	}
+	s.create(4, "warm-"+name, 20_000)
+	s.World.Net.Clog(c.Name, s.node(4).Name)
+	a := s.creates(4, name)
+	s.wait(500 * time.Millisecond)
+	s.must(!a.done, "scenario", "the answer is there")
+	s.World.Net.ResetAll(s.node(4).Name, c.Name) // or the answer would come when the clog ends
+	s.kill(c.id)
+	s.World.Net.Heal(c.Name, s.node(4).Name)
+	s.start(c.id)
+	s.until("the client is answered", 30*time.Second, func() bool { return a.done })
+	_ = s.ok(a.err, "create") && s.code(a.code, kerr.RequestTimedOut, "a creation whose controller was restarted")
 }
 
 // creates asks a node for a topic in the background.

@@ -179,13 +179,11 @@ func (r *Router) attempt(t *task.T, f *forward) (kmsg.Response, error) {
 		return nil, ErrStopping
 	case err != nil && t.Now() >= f.until:
 		return nil, fmt.Errorf("%w: %w", ErrTimeout, err)
-	case errors.Is(err, peer.ErrUnsent):
+	case errors.Is(err, peer.ErrUnsent), err == nil && refused(resp):
+		// Says nothing of an earlier attempt: the process that may have done it is perhaps gone.
 		if !f.sent {
 			r.settle(f)
 		}
-		return nil, errTryAgain
-	case err == nil && refused(resp):
-		r.settle(f)
 		return nil, errTryAgain
 	case err != nil && !f.repeatable:
 		f.sent = true

@@ -178,7 +178,7 @@ func TestTheNextControllerIsToldWhatWasNotDone(t *testing.T) {
 		"lost":                 {unregister, []answer{{0, errLost}}, "[node-1/ab/test1#1@5]"},
 		"unsettled":            {unregister, []answer{{kerr.RequestTimedOut.Code, nil}}, "[node-1/ab/test1#1@5]"},
 		"refused":              {unregister, []answer{refusal}, "[node-1/ab/test1#1@5 node-1/ab/test1#2@6]"},
-		"lost, refused":        {unregister, []answer{{0, errLost}, refusal}, "[node-1/ab/test1#1@5 node-1/ab/test1#1@5 node-1/ab/test1#2@6]"},
+		"lost, refused":        {unregister, []answer{{0, errLost}, refusal}, "[node-1/ab/test1#1@5 node-1/ab/test1#1@5]"},
 		"unsent":               {unregister, []answer{{0, peer.ErrUnsent}}, "[node-1/ab/test1#1@5 node-1/ab/test1#2@6]"},
 		"lost, unsent":         {unregister, []answer{{0, errLost}, {0, peer.ErrUnsent}}, "[node-1/ab/test1#1@5 node-1/ab/test1#1@5]"},
 		"unsent, lost":         {unregister, []answer{{0, peer.ErrUnsent}, {0, errLost}}, "[node-1/ab/test1#1@5 node-1/ab/test1#2@5]"},
