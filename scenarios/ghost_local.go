@@ -54,6 +54,28 @@ func (g *ghost) synced(name string, below int64) {
 	})
 }
 
+// entersQuorum is I35 for a start: the first Fetch of a voter says that what it has is durable,
+// and what a process before left in the page cache is not.
+func (g *ghost) entersQuorum(s *server) {
+	if s.forgetful() || s.dropped() {
+		return
+	}
+	dir := s.config.LogDirs[0] + "/" + metadataDir
+	for _, info := range s.Disk.List(dir) {
+		path := dir + "/" + info.Name
+		if !strings.HasSuffix(info.Name, ".log") {
+			continue
+		}
+		b, _ := s.Disk.ReadFile(path)
+		all, _, _ := logfile.Scan(b)
+		kept, _, _ := logfile.Scan(b[:min(int64(len(b)), s.Disk.DurableEnd(path))])
+		if len(kept) < len(all) {
+			g.verdict.Failf("I35", s.where(path), "the node takes part in the quorum with %d batches, of which %d are durable", len(all), len(kept))
+			g.hand()
+		}
+	}
+}
+
 // durable reports whether a power loss would leave a replica the batch right below an offset.
 func (g *ghost) durable(s *server, name string, below int64) bool {
 	for path, w := range g.logs[s.id-1] { //order: one of them has the name

@@ -30,6 +30,8 @@ type server struct {
 	voter bool
 	// forgets is how many syncs had failed and forgotten when the running incarnation was started.
 	forgets int64
+	// inQuorum says that the running incarnation has taken part in the quorum.
+	inQuorum bool
 	// born is when the running incarnation was started: what was asked before, another answered.
 	born history.Stamp
 	// offline says that the running incarnation lost a directory and must be restarted.
@@ -122,6 +124,7 @@ func (s *server) boot() bool {
 	if s.r.Config == nil || s == s.r.servers[0] {
 		s.r.Config = cfg
 	}
+	s.inQuorum = false
 	s.offline, s.born, s.forgets = false, s.r.Rec.Stamp(), s.Disk.Count(simdisk.SyncForgets).Fired
 	if c := s.r.cluster; c != nil {
 		c.ghost.look()
@@ -164,6 +167,10 @@ func diskFailed(err error) bool {
 func (s *server) saw(e event.Event) {
 	if c := s.r.cluster; c != nil {
 		c.mark(s, e)
+		if _, ok := e.(quorum.Noted); ok && !s.inQuorum {
+			s.inQuorum = true
+			c.ghost.entersQuorum(s)
+		}
 	}
 	switch e.Name() {
 	case "node-state":

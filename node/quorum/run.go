@@ -16,12 +16,9 @@ func (h *Host) Run(t *task.T) error {
 	t.Go("metadata-snapshotter", h.takeSnapshots)
 	t.Go("metadata-installer", h.installs)
 	h.know()
-	// What a killed process left may be in the page cache alone, and the first Fetch of a
-	// follower says that it is durable.
-	err := h.log.SyncTo(t, h.log.LogEndOffset())
-	if err == nil {
-		err = h.step(t, raft.Start{})
-	}
+	// A loaded log is synced: what a killed process left in the page cache alone is written anew.
+	// The first Fetch of a follower says that it is durable.
+	err := h.step(t, raft.Start{})
 	for err == nil && !t.Stopping() {
 		if err = h.turn(t); err == nil {
 			err = h.misfitErr()
