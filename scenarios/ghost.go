@@ -42,6 +42,8 @@ type watched struct {
 	batches  []logfile.Batch // of the metadata log only
 	metadata bool
 	looked   int // the round in which it was there
+	// had is where it ended before a failed sync forgot some of it under the running process, or 0.
+	had int64
 	// snapshots are those of the metadata log that were seen.
 	snapshots map[string]bool
 }
@@ -175,8 +177,12 @@ func (g *ghost) partition(s *server, seen map[string]*watched, path string) {
 		}
 		*w = watched{id: id, named: named, looked: 1}
 	}
+	before := w.end()
 	if kept, changed := w.read(s, path); changed || kept == 0 {
 		g.replicas.See(s.id, base(path), w.id, w.start(), w.entries, kept)
+	}
+	if w.end() < before && s.guard.forgot(path) {
+		w.had = max(w.had, before)
 	}
 }
 
@@ -297,14 +303,19 @@ func (w *watched) start() int64 {
 	return w.files[0].base
 }
 
+// end is where the last batch ends, if there is one.
+func (w *watched) end() int64 {
+	if n := len(w.entries); n > 0 {
+		return w.entries[n-1].Last + 1
+	}
+	return 0
+}
+
 // begins is where a metadata log begins: where its first segment does, or where the snapshot
 // ends that is taking its place. That one is durable before the segments go, one after the
 // other, and the one that begins there comes after them.
 func (w *watched) begins(s *server, path string) int64 {
-	start, end := w.start(), int64(0)
-	if n := len(w.entries); n > 0 {
-		end = w.entries[n-1].Last + 1
-	}
+	start, end := w.start(), w.end()
 	for _, info := range s.Disk.List(path) {
 		at, _, ok := cluster.SnapshotID(info.Name)
 		if !ok || at <= max(start, end) {
@@ -363,29 +374,39 @@ func (w *watched) durable(s *server, path string) int64 {
 
 // crashed tells the checks of an unclean end, after the history's guard has seen it.
 func (g *ghost) crashed(s *server, power bool) {
-	before := make(map[string]int64)
+	g.replicas.Crashed(s.id, g.lost(s, power))
+	g.check()
+	for _, w := range g.logs[s.id-1] { //order: each by itself
+		w.had = 0
+	}
+}
+
+// lost says of the server's logs whether the end of its process took some. What a failed sync
+// forgot under the process counts: the disk may have dropped it long before.
+func (g *ghost) lost(s *server, power bool) func(name string) bool {
+	before := make(map[string]*watched)
 	for path, w := range g.logs[s.id-1] { //order: into a map
-		if n := len(w.entries); n > 0 {
-			before[base(path)] = w.entries[n-1].Last + 1
+		if w.end() > 0 || w.had > 0 {
+			before[base(path)] = w
 		}
 	}
 	forgot := s.Disk.Count(simdisk.SyncForgets).Fired > 0 || len(s.Disk.Damages()) > 0
-	g.replicas.Crashed(s.id, func(name string) bool {
+	return func(name string) bool {
 		if !power && !forgot {
 			return false
 		}
-		had, has := max(before[name], g.replicas.HighWatermark(name)), int64(0)
+		had, has := g.replicas.HighWatermark(name), int64(0)
 		for _, path := range s.guard.Dirs() {
 			if base(path) == name {
 				has = s.guard.Recovered(path).LogEndOffset
 			}
 		}
-		if end, ok := before[name]; ok {
-			has = min(has, end) // a recovery does not look for holes below its point
+		if w, ok := before[name]; ok {
+			had = max(had, w.had, w.end())
+			has = min(has, w.end()) // a recovery does not look for holes below its point
 		}
 		return has < had
-	})
-	g.check()
+	}
 }
 
 // wiped tells the checks that a server has an empty disk now.

@@ -8,9 +8,12 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"seedlog/checker"
 	"seedlog/checker/cluster"
+	"seedlog/clock/task"
+	"seedlog/disk"
 	"seedlog/scenarios/client"
 	"seedlog/sim"
 	"seedlog/sim/sched"
@@ -35,6 +38,15 @@ func logBytes(from, n int64, epoch byte) (b []byte) {
 		one := client.Encode(nobody, []client.Record{{Value: []byte{byte(from + i), epoch}}})
 		one[7], one[15] = byte(from+i), epoch
 		b = append(b, one...)
+	}
+	return b
+}
+
+// ledBytes is the same of a leader's epoch, the first: a recovery keeps it.
+func ledBytes(from, n int64) []byte {
+	b := logBytes(from, n, 1)
+	for size := len(b) / int(n); n > 0; n-- {
+		copy(b[int(n-1)*size+12:], []byte{0, 0, 0})
 	}
 	return b
 }
@@ -162,18 +174,75 @@ func TestAWipedDiskHasNoLogs(t *testing.T) {
 	}
 }
 
+// What a failed sync makes the disk drop is lost with the process, though the log was seen
+// without it before that ended; what a process cuts itself is not.
+func TestWhatTheDiskDroppedIsLostWithTheProcess(t *testing.T) {
+	whole := ledBytes(0, 20)
+	for _, drops := range []bool{true, false} {
+		w := sim.New(1, sched.Calm(), simnet.Calm(), nil)
+		t.Cleanup(w.Close)
+		s := &server{Machine: w.AddMachine("b1", simdisk.Config{}, sched.ClockParams{}), id: 1}
+		s.guard = &guard{Judge: &Judge{Files: s.Disk, LogDirs: []string{"/data"}}, s: s}
+		g := &ghost{r: &Run{servers: []*server{s}}, logs: []map[string]*watched{{}}}
+		g.quorum = cluster.NewQuorum(1, nil, &g.verdict)
+		g.replicas = cluster.NewReplicas(g.quorum.State, &g.verdict)
+		s.Disk.WriteFile(watchedDir+"/partition.metadata", []byte("version: 0\ntopic_id: BwAAAAAAAAAAAAAAAAAAAA"))
+		s.Disk.WriteFile(segmentPath(0), nil)
+		failSync(t, w, s.Disk, segmentPath(0), whole, func() bool {
+			b, _ := s.Disk.ReadFile(segmentPath(0))
+			g.look()
+			return bytes.Equal(b, whole) != drops
+		})
+		if !drops { // the process that saw the sync fail has ended, and another one cuts
+			g.crashed(s, false)
+			s.guard.forgotten = len(s.Disk.Forgotten())
+			s.Disk.WriteFile(segmentPath(0), ledBytes(0, 9))
+			g.look()
+		}
+		if end := g.logs[0][watchedDir].end(); end == 20 {
+			t.Fatalf("drops %v: nothing is gone", drops)
+		}
+		if got := g.lost(s, false)("t-0"); got != drops {
+			t.Errorf("drops %v: lost %v", drops, got)
+		}
+		g.crashed(s, false)
+		if g.lost(s, false)("t-0") {
+			t.Errorf("drops %v: the next process lost it, too", drops)
+		}
+	}
+}
+
+// failSync writes a file and fails its sync, so that the disk forgets, until there is enough.
+func failSync(t *testing.T, w *sim.World, d *simdisk.Disk, path string, content []byte, enough func() bool) {
+	t.Helper()
+	ended := false
+	group, _ := w.Client("writer")
+	group.Go("write", func(t *task.T) {
+		m := d.Mount(t.Runtime())
+		for !ended {
+			f, err := m.Open(t, path, disk.Create)
+			if err != nil {
+				return
+			}
+			if _, err = f.WriteAt(t, content, 0); err != nil {
+				return
+			}
+			enough() // as it is before
+			d.Arm(&simdisk.Injection{Fault: simdisk.SyncForgets})
+			ended = f.Sync(t) != nil && enough()
+			f.Close(t)
+		}
+	})
+	if !w.Run(func() bool { return ended }, time.Minute) {
+		t.Fatalf("the disk forgot nothing: %v", w.Failure())
+	}
+}
+
 // A snapshot that is being installed has what is below it while the segments go that it takes
 // the place of; a log that loses them to nothing has lost what was committed.
 func TestASnapshotTakesTheLogsPlace(t *testing.T) {
 	const dir = "/data/" + metadataDir
 	segment := func(base int64) string { return fmt.Sprintf("%s/%020d.log", dir, base) }
-	batches := func(from, n int64) []byte {
-		b := logBytes(from, n, 1)
-		for size := len(b) / int(n); n > 0; n-- {
-			copy(b[int(n-1)*size+12:], []byte{0, 0, 0}) // epoch 1, not one of nobody's
-		}
-		return b
-	}
 	for _, c := range []struct {
 		snapshot string // its name, if there is one
 		segments []int64
@@ -194,15 +263,15 @@ func TestASnapshotTakesTheLogsPlace(t *testing.T) {
 			g.metadata(s, g.logs[0], dir)
 			g.quorum.Advance()
 		}
-		s.Disk.WriteFile(segment(0), batches(0, 3))
-		s.Disk.WriteFile(segment(3), batches(3, 2))
+		s.Disk.WriteFile(segment(0), ledBytes(0, 3))
+		s.Disk.WriteFile(segment(3), ledBytes(3, 2))
 		look()
 		look() // what is committed is compared when the next one is
 		if got := g.quorum.Committed(); got != 5 {
 			t.Fatalf("committed %d", got)
 		}
 		if c.snapshot != "" {
-			s.Disk.WriteFile(dir+"/"+c.snapshot, batches(0, 1))
+			s.Disk.WriteFile(dir+"/"+c.snapshot, ledBytes(0, 1))
 			g.logs[0][dir].snapshots = map[string]bool{c.snapshot: true} // what it says is not judged here
 		}
 		for _, base := range []int64{0, 3} {

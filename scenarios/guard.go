@@ -79,13 +79,17 @@ func (g *guard) bury(name string) {
 	}
 }
 
+// forgot reports whether a failed sync forgot something of a directory under the running incarnation.
+func (g *guard) forgot(path string) bool {
+	return slices.ContainsFunc(g.s.Disk.Forgotten()[g.forgotten:], func(file string) bool { return parent(file) == path })
+}
+
 // afterLoad compares, once a directory's logs are loaded and before anybody follows or
 // truncates, what was recovered there.
 func (g *guard) afterLoad(dir string) {
-	forgot := g.s.Disk.Forgotten()[g.forgotten:]
 	for _, path := range g.Dirs() {
 		rec, ok := g.expected[path]
-		if !ok || parent(path) != dir || slices.ContainsFunc(forgot, func(file string) bool { return parent(file) == path }) {
+		if !ok || parent(path) != dir || g.forgot(path) {
 			continue
 		}
 		after := g.ParseLogs(path)
@@ -106,12 +110,10 @@ func (g *guard) afterBoot() {
 		return
 	}
 	g.pending = false
-	forgot := g.s.Disk.Forgotten()[g.forgotten:]
 	g.kept()
 	g.leaders()
 	for _, path := range g.Dirs() {
-		lost := slices.ContainsFunc(forgot, func(file string) bool { return parent(file) == path })
-		if rec, ok := g.expected[path]; ok && !lost {
+		if rec, ok := g.expected[path]; ok && !g.forgot(path) {
 			g.r.verdict.Merge(rec.CheckRecovered(g.ParseLogs(path), g.s.offline))
 		}
 	}
