@@ -309,6 +309,8 @@ func TestWhoHasNotLedSinceALossTellsOfBefore(t *testing.T) {
 	}{
 		{client.Told{Below: 8, Asked: 20, Epoch: -1, By: "b1:9092"}, false, client.Leading, true},
 		{client.Told{Below: 8, Asked: 20, Epoch: 3, By: "b1:9092"}, false, client.Following, true},
+		{client.Told{Below: 8, Asked: 20, Epoch: 3, By: "b2:9092"}, false, client.Leading, true},
+		{client.Told{Below: 8, Asked: 20, Epoch: 5, By: "b2:9092"}, false, client.Following, true}, // nobody leads in it yet
 		{client.Told{Below: 8, Asked: 20, Epoch: -1, By: "b1:9092"}, true, client.Stranded, false},
 		{client.Told{Below: 8, Asked: 20, Epoch: 3, By: "b1:9092"}, true, client.Stranded, false},
 		{client.Told{Below: 8, Asked: 20, Epoch: -1, By: "b2:9092"}, true, client.Leading, true},

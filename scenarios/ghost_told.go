@@ -37,9 +37,13 @@ func (g *ghost) told(told client.Told) client.Teller {
 }
 
 // teller is who told it. A broker that led before answers consumers as a follower, whether they
-// know that it is one or not.
+// know that it is one or not; and as long as nobody has begun to lead in an epoch, all that
+// answer in it follow.
 func (g *ghost) teller(name string, told client.Told) client.Teller {
-	if leader := g.replicas.LedIn(name, told.Epoch); leader >= 0 && g.addr(leader) != told.By {
+	if told.Epoch < 0 {
+		return client.Leading
+	}
+	if leader := g.replicas.LedIn(name, told.Epoch); leader < 0 || g.addr(leader) != told.By {
 		return client.Following
 	}
 	return client.Leading

@@ -55,7 +55,7 @@ type Teller uint8
 const (
 	// Leading: it leads the partition, as far as is known.
 	Leading Teller = iota
-	// Following: another broker leads in the epoch of the answer.
+	// Following: another broker leads in the epoch of the answer, or none yet.
 	Following
 	// Stranded: it has not led since a lawful loss, and tells of more than that left.
 	Stranded
