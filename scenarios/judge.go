@@ -60,9 +60,12 @@ func (j *Judge) Dirs() (paths []string) {
 	return paths
 }
 
+// isPartition tells a partition's directory from those of copies, of strays and of what is being
+// deleted, whose names end in a word. A topic may have dots in its name, if only because the rude
+// client made a request for another one illegible.
 func isPartition(name string) bool {
 	i := strings.LastIndexByte(name, '-')
-	if i < 1 || strings.Contains(name, ".") {
+	if i < 1 {
 		return false
 	}
 	_, err := strconv.Atoi(name[i+1:])
