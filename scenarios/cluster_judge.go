@@ -83,35 +83,61 @@ type nodeDir struct {
 // it: what coordinators write as their nodes stop may have got to some only. It returns the copy
 // that begins first, and where the leader epochs begin. forgot is that of [store.Options].
 func (j *ClusterJudge) copies(name string, dirs []nodeDir, used bool, forgot []int64, v *checker.Verdict) (longest *store.Partition, epochs []history.EpochStart) {
-	var first [][]byte
-	end := int64(-1)
-	for i, d := range dirs {
-		p, pv := d.n.Parse(d.path)
+	var copies []*partitionCopy
+	shared := int64(0)
+	for _, d := range dirs {
+		c, pv := readCopy(d, name)
 		v.Merge(pv)
-		start := d.n.offsets(parent(d.path) + "/log-start-offset-checkpoint")[name]
-		v.Merge(p.Check(store.Options{
-			IndexIntervalBytes: j.Interval[topicOf(name)], SegmentBytes: j.Segment[topicOf(name)], LogStartOffset: start, Closed: true, ProducersExpire: j.ProducersExpire, Forgot: forgot,
-			Anew: j.Anew[name],
-		}))
-		var raw [][]byte
-		p.Batches(func(b *logfile.Batch) { raw = append(raw, b.Raw) })
-		if i == 0 {
-			first, end, longest = raw, p.LogEndOffset(), p
-			continue
+		copies = append(copies, c)
+		first := copies[0]
+		from, end := first.shares(c), first.log.LogEndOffset()
+		if used && (c.log.LogEndOffset() != end || from > max(first.start, c.start)) {
+			v.Failf("I1", name, "two replicas differ in the end: they end at %d and %d, and are equal from %d on", end, c.log.LogEndOffset(), from)
 		}
-		// Their log starts may differ, not their ends.
-		n := min(len(first), len(raw))
-		if same := slices.EqualFunc(first[len(first)-n:], raw[len(raw)-n:], bytes.Equal); used && (!same || p.LogEndOffset() != end) {
-			v.Failf("I1", name, "two replicas differ in the end: they end at %d and %d", end, p.LogEndOffset())
-		}
-		if len(p.Segments) > 0 && (len(longest.Segments) == 0 || p.Segments[0].Base < longest.Segments[0].Base) {
-			longest = p
+		shared = max(shared, from)
+		if longest == nil || len(c.log.Segments) > 0 && (len(longest.Segments) == 0 || c.log.Segments[0].Base < longest.Segments[0].Base) {
+			longest = c.log
 		}
 	}
+	for _, c := range copies {
+		v.Merge(c.log.Check(store.Options{
+			IndexIntervalBytes: j.Interval[topicOf(name)], SegmentBytes: j.Segment[topicOf(name)], LogStartOffset: c.start, Closed: true, ProducersExpire: j.ProducersExpire, Forgot: forgot,
+			Anew: j.Anew[name], Shared: shared,
+		}))
+	}
 	longest.Batches(func(b *logfile.Batch) {
-		if n := len(epochs); n == 0 || epochs[n-1].Epoch != b.Epoch {
+		if n := len(epochs); b.Last >= shared && (n == 0 || epochs[n-1].Epoch != b.Epoch) {
 			epochs = append(epochs, history.EpochStart{Epoch: b.Epoch, Start: b.Base})
 		}
 	})
 	return longest, epochs
+}
+
+// partitionCopy is one node's copy of a partition.
+type partitionCopy struct {
+	log     *store.Partition
+	start   int64 // what its files have below is deleted
+	batches []logfile.Batch
+}
+
+func readCopy(d nodeDir, name string) (*partitionCopy, checker.Verdict) {
+	p, v := d.n.Parse(d.path)
+	c := &partitionCopy{log: p, start: d.n.offsets(parent(d.path) + "/log-start-offset-checkpoint")[name]}
+	p.Batches(func(b *logfile.Batch) { c.batches = append(c.batches, *b) })
+	return c, v
+}
+
+// shares is the offset from which on two copies have the same batches; one may begin later than
+// the other. It lies above their log starts only if one of them lost something, or has something
+// else: a replica that was away while what it had was lost, and then deleted by DeleteRecords,
+// keeps that below its log start.
+func (c *partitionCopy) shares(o *partitionCopy) int64 {
+	n := min(len(c.batches), len(o.batches))
+	mine, others := c.batches[len(c.batches)-n:], o.batches[len(o.batches)-n:]
+	for i := n - 1; i >= 0; i-- {
+		if !bytes.Equal(mine[i].Raw, others[i].Raw) {
+			return max(mine[i].Last, others[i].Last) + 1
+		}
+	}
+	return 0
 }

@@ -353,30 +353,37 @@ func (r *Replicas) Ends(name string) map[int32]int64 {
 }
 
 // Differ says how the replicas of a partition differ, or nothing: all end at one offset, with
-// the same batches, though some may begin later than others.
+// the same batches, though some may begin later than others, and what a log's files have below
+// where it starts is deleted and need not be what others had there.
 func (r *Replicas) Differ(m *Partition) string {
 	p := r.parts[m.Name()]
 	if p == nil || p.id != m.ID {
 		return m.Name() + " has no directory"
 	}
-	var first []Entry
-	to := p.log(m.Replicas[0]).end()
-	for i, id := range m.Replicas {
+	first := p.log(m.Replicas[0])
+	for _, id := range m.Replicas {
 		l := p.log(id)
 		if !l.there {
 			return fmt.Sprintf("%s has no directory on node %d", m.Name(), id)
 		}
-		if i == 0 {
-			first = l.entries
-			continue
-		}
-		n := min(len(first), len(l.entries))
-		if to != l.end() || !slices.Equal(first[len(first)-n:], l.entries[len(l.entries)-n:]) {
-			return fmt.Sprintf("%s ends at %d on node %d and at %d on node %d, or differs below", m.Name(), to, m.Replicas[0], l.end(), id)
+		from := max(first.begins(), l.begins())
+		if first.end() != l.end() || !slices.Equal(first.above(from), l.above(from)) {
+			return fmt.Sprintf("%s ends at %d on node %d and at %d on node %d, or differs below", m.Name(), first.end(), m.Replicas[0], l.end(), id)
 		}
 	}
 	return ""
 }
+
+// begins is where the log has its first record that is not deleted.
+func (l *replica) begins() int64 {
+	if len(l.entries) == 0 {
+		return max(l.start, l.floor)
+	}
+	return max(l.entries[0].Base, l.floor)
+}
+
+// above lists the batches that reach an offset.
+func (l *replica) above(offset int64) []Entry { return l.entries[position(l.entries, offset):] }
 
 // Synced is I4 for a topic that acknowledges only what is synced: everything below an offset
 // was told to be committed, so every member of the ISR has it durably, but for who crashed and

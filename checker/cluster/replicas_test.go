@@ -342,6 +342,14 @@ func TestALossMovesWhatIsCommitted(t *testing.T) {
 	if r.Differ(r.State.Named("t-0")) == "" {
 		t.Error("replicas that differ are equal")
 	}
+	r.Starts(2, "t-0", 8)
+	if r.Differ(r.State.Named("t-0")) == "" {
+		t.Error("replicas that differ are equal, for another one has deleted its records")
+	}
+	r.Starts(3, "t-0", 8)
+	if why := r.Differ(r.State.Named("t-0")); why != "" {
+		t.Errorf("what is deleted on node 3: %s", why)
+	}
 	if got := r.Ends("t-0"); !slices.Equal([]int64{got[1], got[2], got[3]}, []int64{8, 8, 8}) {
 		t.Errorf("ends %v", got)
 	}

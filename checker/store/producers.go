@@ -77,7 +77,7 @@ func (p *Partition) checkSequences(v *checker.Verdict, o Options) {
 	}
 	var states []state
 	p.Batches(func(b *logfile.Batch) {
-		if b.ProducerID < 0 || b.IsControl() || b.BaseSequence < 0 {
+		if b.ProducerID < 0 || b.IsControl() || b.BaseSequence < 0 || b.Last < o.Shared {
 			return
 		}
 		i := slices.IndexFunc(states, func(s state) bool { return s.id == b.ProducerID })

@@ -182,6 +182,9 @@ type Options struct {
 	// Anew is where the log of the leader of an epoch had begun anew with nothing, a follower then
 	// as a rule: of producers that wrote only below, it knew nothing.
 	Anew map[int32]int64
+	// Shared is from where on all copies of the log have the same batches. What this one's files have
+	// below, all of it deleted, need not be what producers wrote before.
+	Shared int64
 }
 
 // Check judges a parsed directory.
