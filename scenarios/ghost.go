@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"maps"
+	"math"
 	"slices"
 	"strconv"
 	"strings"
@@ -283,6 +284,12 @@ func (w *watched) read(s *server, path string) (kept int, changed bool) {
 		changed = true
 		f.seen = now
 		batches, whole, _ := logfile.Scan(b)
+		if !s.Ready() {
+			before := w.entries[at : at+f.count]
+			if n := sound(before, start, batches); n < len(batches) {
+				batches, whole = batches[:n], batches[n].Pos
+			}
+		}
 		for k := range batches {
 			batches[k].Pos += f.end
 		}
@@ -293,6 +300,25 @@ func (w *watched) read(s *server, path string) (kept int, changed bool) {
 	}
 	w.forget(len(bases), at)
 	return min(kept, len(w.entries)), changed || kept > len(w.entries)
+}
+
+// sound is how many batches of a segment that begins at start a recovery may keep, behind those
+// before. Offset and epoch lie outside of a batch's CRC, and a power loss may have torn it there:
+// it names nothing then. What a node has written since it recovered is not excused.
+func sound(before []cluster.Entry, start int64, batches []logfile.Batch) int {
+	next, epoch := int64(-1), int32(math.MinInt32)
+	if n := len(before); n > 0 {
+		next, epoch = before[n-1].Last+1, before[n-1].Epoch
+	}
+	for i := range batches {
+		b := &batches[i]
+		first := next < 0 && b.Base <= start && b.Last >= start
+		if !first && b.Base != next || b.Epoch < epoch {
+			return i
+		}
+		next, epoch = b.Last+1, b.Epoch
+	}
+	return len(batches)
 }
 
 // start is where the first segment begins.

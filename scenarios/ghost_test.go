@@ -12,6 +12,7 @@ import (
 
 	"seedlog/checker"
 	"seedlog/checker/cluster"
+	"seedlog/checker/logfile"
 	"seedlog/clock/task"
 	"seedlog/disk"
 	"seedlog/scenarios/client"
@@ -342,6 +343,33 @@ func TestWhoHasNotLedSinceALossTellsOfBefore(t *testing.T) {
 		}
 		if counts := g.replicas.HighWatermark(name) == c.told.Below; counts != c.counts {
 			t.Errorf("lost %v, %+v: counts %v", c.lost, c.told, counts)
+		}
+	}
+}
+
+// A power loss tears a header where the CRC does not reach: the batch names nothing, and what lies
+// behind it neither.
+func TestATornHeaderIsNoBatch(t *testing.T) {
+	b := func(base, last int64, epoch int32) logfile.Batch {
+		return logfile.Batch{Base: base, Last: last, Epoch: epoch}
+	}
+	before := []cluster.Entry{{Base: 5, Last: 8, Epoch: 2}}
+	for _, c := range []struct {
+		name    string
+		before  []cluster.Entry
+		batches []logfile.Batch
+		want    int
+	}{
+		{"whole", before, []logfile.Batch{b(9, 10, 2), b(11, 11, 3)}, 2},
+		{"an offset of zero", before, []logfile.Batch{b(0, 1, 2), b(11, 11, 3)}, 0},
+		{"an offset of what was there before", before, []logfile.Batch{b(9, 10, 2), b(12, 13, 3)}, 1},
+		{"an epoch of zero", before, []logfile.Batch{b(9, 10, 0)}, 0},
+		{"the first one of a segment", nil, []logfile.Batch{b(5, 6, 0), b(7, 7, 0)}, 2},
+		{"the first one, in whose midst the log starts", nil, []logfile.Batch{b(3, 6, 0)}, 1},
+		{"the first one with an offset of zero", nil, []logfile.Batch{b(0, 1, 0)}, 0},
+	} {
+		if got := sound(c.before, 5, c.batches); got != c.want {
+			t.Errorf("%s: %d batches, expected %d", c.name, got, c.want)
 		}
 	}
 }
