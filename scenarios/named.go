@@ -16,6 +16,7 @@ var named = []Scenario{
 	{"topic-settings", "invariants I31, I32: settings live as long as their topic, in the log and in snapshots", topicSettings},
 	{"stray-directories", "KAFKA-13127: live replicas are never taken for strays", strays},
 	{"error-codes", "COMPAT: each code that a client acts on", errorCodes},
+	{"loading-logs", "SPEC S7: checkpoints written while logs are loaded keep the lines of those that are not", loadingLogs},
 	{"first-epoch", "KAFKA-10432: epoch zero is recovered after an unclean restart, with its file and without", firstEpoch},
 	{"producer-outlives-data", "KAFKA-7190, KIP-360: a producer whose records are deleted is still known", producerOutlivesData},
 	{"follower-log", "KAFKA-3047: a follower's log takes no batch twice", followerLog},

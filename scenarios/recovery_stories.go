@@ -1,6 +1,7 @@
 package scenarios
 
 import (
+	"fmt"
 	"strings"
 	"time"
 
@@ -295,6 +296,41 @@ func firstEpoch(r *Run) {
 		if s.stop() {
 			s.judgeDirs()
 		}
+	})
+}
+
+// loadingLogs is a node that installs a snapshot of the metadata while it loads a log whose reads
+// take long, and is killed then: the log starts that are written for the metadata log keep the
+// line of the one that is not loaded yet, or what was deleted would come back.
+func loadingLogs(r *Run) {
+	r.Set("metadata.log.max.record.bytes.between.snapshots", "300")
+	tellCluster(r, six(1), func(s *tale) {
+		b := s.node(6)
+		starts := func(s *server) map[string]int64 { return s.guard.offsets("/data/log-start-offset-checkpoint") }
+		topic := s.replicated("t", []int32{6, 5}, [2]string{"internal.segment.bytes", "200"})
+		s.produce(6, topic, -1, 40, nil)
+		s.at(6, "delete records", func(t *task.T, p *client.Plain) { s.code(s.deleteRecords(t, p, topic, 7), nil, "delete records") })
+		s.kill(6)
+		if s.failed || !s.must(starts(b)["t-0"] == 7, "I15", "the log start is %d, records below 7 were deleted", starts(b)["t-0"]) {
+			return
+		}
+		b.Disk.SetRate(simdisk.Slow, 1, func(path string) bool { return strings.HasPrefix(path, "/data/t-0/") })
+		loads := s.World.Probes()["loading"]
+		b.boot()
+		s.until("it loads", readyWithin, func() bool { return s.World.Probes()["loading"] > loads })
+		s.apart(6, 1, 2, 3)
+		was := starts(b)[metadataDir]
+		for i := range 6 {
+			s.replicated(fmt.Sprintf("more%d", i), []int32{4, 5})
+		}
+		s.together()
+		s.until("it installs a snapshot", readyWithin, func() bool { return starts(b)[metadataDir] > was })
+		s.must(!b.Ready(), "scenario", "it had loaded before")
+		s.kill(6)
+		b.Disk.SetRate(simdisk.Slow, 0, nil)
+		s.must(starts(b)["t-0"] == 7, "I15", "the log start is %d after a kill, records below 7 were deleted", starts(b)["t-0"])
+		s.start(6)
+		s.equal(topic, 40)
 	})
 }
 
