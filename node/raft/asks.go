@@ -101,7 +101,7 @@ func (c *Core) noResponse(seq uint64, s *step) {
 	case seq == c.fetch.seq:
 		c.fetchFailed(s)
 	case seq == c.update.seq:
-		c.update = updating{due: s.now.Add(c.cfg.FetchTimeout)}
+		c.update.seq, c.update.due = 0, s.now.Add(c.cfg.FetchTimeout)
 	case c.lead != nil && c.lead.change != nil && c.lead.change.seq == seq:
 		c.joinerSilent(s)
 	default:

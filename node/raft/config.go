@@ -37,8 +37,11 @@ type Config struct {
 	State ElectionState
 	Log   Log
 	// Voters are the voter sets that the snapshot and the log after it name, oldest first, or
-	// the static voters (Offset -1). KRaftVersion is the level in force at the end of the log.
+	// the static voters (Offset -1), which are the first even where the log names some: those
+	// may be cut. Levels are those of kraft.version that the same names, oldest first, and
+	// KRaftVersion is the one before them.
 	Voters       []VoterSet
+	Levels       []Level
 	KRaftVersion int16
 	// HighWatermark is what is known to be committed: the end of the newest snapshot.
 	HighWatermark int64

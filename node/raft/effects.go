@@ -131,11 +131,13 @@ const (
 	VoterAdded
 	VoterRemoved
 	VoterUpdated
+	// VersionRaised: a higher level of kraft.version is in the leader's log.
+	VersionRaised
 	// VoteGranted to Replica in Epoch.
 	VoteGranted
 )
 
 func (k NoteKind) String() string {
 	return [...]string{"prospective", "candidate", "leader", "follower", "quorum-lost", "removed", "diverged", "truncation-refused",
-		"voter-added", "voter-removed", "voter-updated", "vote-granted"}[k]
+		"voter-added", "voter-removed", "voter-updated", "version-raised", "vote-granted"}[k]
 }

@@ -120,7 +120,7 @@ func (c *Core) truncate(diverging EpochEnd, s *step) {
 		c.fetchFailed(s)
 		return
 	}
-	c.truncateVoters(at)
+	c.truncateVoters(at, s)
 	c.fetch.leaderHW, c.fetch.appending = -1, true
 	s.out.Truncate = &at
 	c.note(Diverged, c.leaderKey(), at, s)
@@ -155,7 +155,8 @@ func (c *Core) installed(e SnapshotInstalled, s *step) {
 	} else {
 		c.sets = c.sets[:1]
 	}
-	c.levels = []levelAt{{e.ID.EndOffset - 1, e.KRaftVersion}}
+	c.levels = []Level{{e.ID.EndOffset - 1, e.KRaftVersion}}
+	c.update.due = min(c.update.due, s.now)
 	if e.ID.EndOffset > c.highWatermark {
 		c.highWatermark = e.ID.EndOffset
 		s.out.HighWatermark = e.ID.EndOffset

@@ -116,7 +116,7 @@ func (g garbage) event(id *uint64, seq uint64) Event {
 
 func (g garbage) message() Message {
 	wait := time.Duration(g.n())
-	switch g.IntN(9) {
+	switch g.IntN(10) {
 	case 0:
 		return Vote{g.epoch(), g.key(), g.key(), g.n(), g.epoch(), g.IntN(2) == 0}
 	case 1:
@@ -131,6 +131,8 @@ func (g garbage) message() Message {
 		return AddVoter{Voter{Key: g.key(), Endpoints: []Endpoint{{}}}, wait, g.IntN(2) == 0}
 	case 7:
 		return RemoveVoter{g.key(), wait}
+	case 8:
+		return RaiseVersion{g.epoch(), int16(g.IntN(4) - 1), g.IntN(2) == 0}
 	}
 	return UpdateVoter{g.epoch(), Voter{g.key(), []Endpoint{{}}, 0, int16(g.IntN(3))}}
 }

@@ -19,6 +19,8 @@ type leading struct {
 	fetched  []ReplicaKey
 	parked   []parked
 	change   *change
+	// said is what the static voters have said about themselves in this epoch.
+	said []Voter
 }
 
 // becomeLeader is what a majority of votes makes of a candidate. That it leads says whom it
@@ -176,6 +178,7 @@ func (c *Core) leaderVotersChanged(offset int64, s *step) {
 	if ch := c.lead.change; ch != nil && ch.asked && ch.offset < 0 {
 		c.changeAppended(offset, s)
 	}
+	c.knowDirectories()
 	c.askVoters(s)
 	c.lead.fetched = slices.DeleteFunc(c.lead.fetched, func(k ReplicaKey) bool { return c.voter(k) == nil })
 	if c.lead.quorumAt == clock.Never || c.quorumFetched() {

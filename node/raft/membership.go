@@ -13,7 +13,7 @@ import (
 // change is the one change of the voters that is under way (KIP-853).
 //
 //	AddVoter --> ApiVersions to the joiner --> is it caught up? --> Effects.Change --> VotersChanged --> committed
-//	RemoveVoter, UpdateVoter --------------------------------------^
+//	RemoveVoter, UpdateVoter, RaiseVersion ------------------------^
 type change struct {
 	id    uint64 // of the Request
 	kind  NoteKind
@@ -30,14 +30,15 @@ type change struct {
 }
 
 // mayChange is the error of a change that comes now: one at a time, only after a commit in
-// the leader's own epoch, and only on top of a committed voter set.
-func (c *Core) mayChange() (code int16, text string) {
+// the leader's own epoch, only on top of a committed voter set, and from the level of
+// kraft.version on that it needs.
+func (c *Core) mayChange(level int16) (code int16, text string) {
 	switch {
 	case c.lead.change != nil:
 		return kerr.RequestTimedOut.Code, "another change of the voters is not complete"
 	case !c.committedInEpoch():
 		return kerr.RequestTimedOut.Code, "the leader has not committed anything in its epoch"
-	case c.KRaftVersion() < 1:
+	case c.KRaftVersion() < level:
 		return kerr.UnsupportedVersion.Code, fmt.Sprintf("kraft.version is %d: its voters are configured", c.KRaftVersion())
 	case c.lastSet().Offset >= c.highWatermark:
 		return kerr.RequestTimedOut.Code, fmt.Sprintf("the voters at offset %d are not committed", c.lastSet().Offset)
@@ -45,11 +46,15 @@ func (c *Core) mayChange() (code int16, text string) {
 	return 0, ""
 }
 
-// startChange checks what all changes have in common; nil if it answered.
+// startChange checks what all changes have in common; nil if it answered. A change of the
+// voters needs voters that the log names.
 func (c *Core) startChange(id uint64, epoch int32, kind NoteKind, v Voter, timeout time.Duration, s *step) *change {
-	code, text := c.leaderOnly(epoch), ""
+	code, text, level := c.leaderOnly(epoch), "", int16(1)
+	if kind == VersionRaised {
+		level = 0
+	}
 	if code == 0 {
-		code, text = c.mayChange()
+		code, text = c.mayChange(level)
 	}
 	if code != 0 {
 		c.refuseText(id, code, text, s)
@@ -140,6 +145,10 @@ func (c *Core) onRemoveVoter(id uint64, m RemoveVoter, s *step) {
 
 // onUpdateVoter takes in where a voter listens and what it supports.
 func (c *Core) onUpdateVoter(id uint64, m UpdateVoter, s *step) {
+	if c.role == Leader && c.KRaftVersion() < 1 {
+		c.onStaticVoter(id, m, s)
+		return
+	}
 	ch := c.startChange(id, m.Epoch, VoterUpdated, m.Voter, 0, s)
 	if ch == nil {
 		return

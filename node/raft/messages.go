@@ -76,6 +76,15 @@ type UpdateVoter struct {
 	Voter Voter
 }
 
+// RaiseVersion asks the leader of Epoch to finalize a level of kraft.version, not a lower one
+// than the present. The answer does not wait for the commit.
+type RaiseVersion struct {
+	Epoch   int32
+	Version int16
+	// ValidateOnly: would it? Nothing is written.
+	ValidateOnly bool
+}
+
 // ApiVersions (key 18) asks a node for its range of kraft.version.
 type ApiVersions struct{}
 
@@ -87,6 +96,7 @@ func (FetchSnapshot) message()    {}
 func (AddVoter) message()         {}
 func (RemoveVoter) message()      {}
 func (UpdateVoter) message()      {}
+func (RaiseVersion) message()     {}
 func (ApiVersions) message()      {}
 
 // Reply is the answer to a Message, in either direction.

@@ -181,6 +181,9 @@ func (m *model) admin() {
 	if isIn(leader.core.Voters(), who.key) != (m.rnd.IntN(5) == 0) {
 		body = RemoveVoter{Voter: who.key, Timeout: time.Second}
 	}
+	if m.level == 0 && m.rnd.IntN(3) == 0 {
+		body = RaiseVersion{Epoch: leader.core.Epoch(), Version: 1, ValidateOnly: m.rnd.IntN(5) == 0}
+	}
 	leader.nextID++
 	leader.pending[leader.nextID] = envelope{body: body}
 	leader.step(Request{leader.nextID, body}, nil)
@@ -234,6 +237,9 @@ func (m *model) settled() bool {
 		}
 	}
 	if leader == nil || leader.core.HighWatermark() != leader.disk.end() {
+		return false
+	}
+	if _, why := leader.core.raised(1); why != "" { // it hears of all static voters
 		return false
 	}
 	for _, n := range m.nodes {
@@ -290,7 +296,7 @@ func TestModel(t *testing.T) {
 	if *modelSeed != 0 {
 		return
 	}
-	for _, k := range []string{"crash", "diverged", "install", "snapshot", "committed", "leader", "quorum-lost", "removed", "voter-added", "voter-removed", "raft.AddVoter=0"} {
+	for _, k := range []string{"crash", "diverged", "install", "snapshot", "committed", "leader", "quorum-lost", "removed", "voter-added", "voter-removed", "version-raised", "raft.AddVoter=0", "raft.RaiseVersion=95"} {
 		if total[k] < 10 {
 			t.Errorf("the model hardly reaches %q: %d", k, total[k])
 		}

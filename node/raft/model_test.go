@@ -163,21 +163,22 @@ func (n *node) start() {
 	n.pending = map[uint64]envelope{}
 	d := &n.disk
 	d.synced = len(d.entries) // the host syncs before Start
-	sets := []VoterSet{}
+	sets, levels := []VoterSet{}, []Level{}
 	level := int16(0)
 	if n.m.level == 0 || int(n.key.ID) <= len(n.m.initial) {
 		sets = append(sets, VoterSet{-1, n.m.initial})
 		level = n.m.level
 	}
 	if d.snap != nil && d.snap.voters != nil {
-		sets, level = []VoterSet{*d.snap.voters}, 1
+		sets, levels = []VoterSet{*d.snap.voters}, []Level{{d.snap.voters.Offset, 1}}
 	}
 	for i, e := range d.entries {
 		if e.voters != nil && (d.snap == nil || d.start+int64(i) >= d.snap.id.EndOffset) {
-			sets, level = append(sets, VoterSet{d.start + int64(i), e.voters}), 1
+			at := d.start + int64(i)
+			sets, levels = append(sets, VoterSet{at, e.voters}), append(levels, Level{at, 1})
 		}
 	}
-	cfg := Config{Self: n.key, Endpoints: n.voter().Endpoints, MaxKRaftVersion: 1, CanVote: true, State: d.state, Log: d, Voters: sets, KRaftVersion: level}
+	cfg := Config{Self: n.key, Endpoints: n.voter().Endpoints, MaxKRaftVersion: 1, CanVote: true, State: d.state, Log: d, Voters: sets, Levels: levels, KRaftVersion: level}
 	if d.snap != nil {
 		cfg.HighWatermark = d.snap.id.EndOffset
 	}
@@ -188,6 +189,21 @@ func (n *node) start() {
 	n.core = core
 	n.m.trace("node %d boots as %s in epoch %d, log %d..%d", n.key.ID, core.Role(), core.Epoch(), d.start, d.end())
 	n.step(Start{}, nil)
+}
+
+// checkVoters: the node counts the voters, in the directories, that its log names, and has the
+// level of kraft.version at which a log names some.
+func (n *node) checkVoters(after Event) {
+	named, level := n.named(), int16(1)
+	if len(named) == 0 || named[0].Key.Directory == [16]byte{} {
+		level = 0
+	}
+	if !slices.EqualFunc(n.core.Voters(), named, Voter.equal) {
+		n.m.failf("node %d counts voters %v, and its log names %v, after %T", n.key.ID, keysOf(n.core.Voters()), keysOf(named), after)
+	}
+	if n.core.KRaftVersion() != level {
+		n.m.failf("node %d has kraft.version %d, and its log names the voters %v, after %T", n.key.ID, n.core.KRaftVersion(), keysOf(named), after)
+	}
 }
 
 // named are the voters that the node's log, its snapshot or its configuration names.
@@ -239,8 +255,8 @@ func (n *node) step(e Event, records *envelope) {
 			}
 		}
 		n.carry(out, records)
-		if n.core != nil && len(n.queue) == 0 && !slices.Equal(ids(n.core.Voters()), ids(n.named())) {
-			n.m.failf("node %d counts voters %v, and its log names %v, after %T", n.key.ID, ids(n.core.Voters()), ids(n.named()), e)
+		if n.core != nil && len(n.queue) == 0 {
+			n.checkVoters(e)
 		}
 		if n.core != nil && n.core.HighWatermark() > n.disk.end() {
 			n.m.failf("node %d: high watermark %d, log end %d after %T", n.key.ID, n.core.HighWatermark(), n.disk.end(), e)
@@ -494,6 +510,13 @@ func (m *model) post(e envelope) {
 	if !m.calm && m.rnd.IntN(20) == 0 {
 		m.net = append(m.net, e)
 	}
+}
+
+func keysOf(voters []Voter) (out []ReplicaKey) {
+	for _, v := range voters {
+		out = append(out, v.Key)
+	}
+	return out
 }
 
 // ids are the node ids of the voters, for messages.

@@ -20,7 +20,7 @@ type Core struct {
 	// sets and levels are the voter sets and levels of kraft.version that the log names,
 	// oldest first. There is at least one of each.
 	sets   []VoterSet
-	levels []levelAt
+	levels []Level
 
 	// leaderEndpoints are where the leader listens, while one is known.
 	leaderEndpoints []Endpoint
@@ -64,7 +64,7 @@ func New(cfg Config) (*Core, error) {
 		c.sets = []VoterSet{{Offset: -1}} // what is left when all that the log names is cut
 	}
 	c.sets = append(c.sets, cfg.Voters...)
-	c.levels = []levelAt{{-1, cfg.KRaftVersion}}
+	c.levels = append([]Level{{-1, cfg.KRaftVersion}}, cfg.Levels...)
 	// The log may know a later epoch than a quorum-state file that was lost.
 	if _, epoch := cfg.Log.End(); epoch > c.state.Epoch {
 		c.state = ElectionState{Epoch: epoch, LeaderID: None, Voted: NoReplica()}
@@ -131,7 +131,7 @@ func (c *Core) take(e Event, s *step) {
 	case VotersChanged:
 		c.votersChanged(e, s)
 	case KRaftVersionChanged:
-		c.levels = append(c.levels, levelAt{e.Offset, e.Version})
+		c.levels = append(c.levels, Level{e.Offset, e.Version})
 	case Request:
 		c.request(e.ID, e.Body, s)
 	case Response:
@@ -204,6 +204,8 @@ func (c *Core) request(id uint64, m Message, s *step) {
 		c.onRemoveVoter(id, m, s)
 	case UpdateVoter:
 		c.onUpdateVoter(id, m, s)
+	case RaiseVersion:
+		c.onRaiseVersion(id, m, s)
 	case ApiVersions:
 		r := c.reply(0)
 		r.MinKRaftVersion, r.MaxKRaftVersion = c.cfg.MinKRaftVersion, c.cfg.MaxKRaftVersion

@@ -17,6 +17,8 @@ const (
 // replica is what the leader knows of another replica, a voter or an observer.
 type replica struct {
 	key ReplicaKey
+	// directory is the one that it fetched from last, which is not in the key of a static voter.
+	directory [16]byte
 	// end is its durable end, -1 if it has not fetched in this epoch.
 	end int64
 	// When it fetched last, and when it last had all that the leader had. Never if never.
@@ -45,8 +47,9 @@ func (c *Core) replica(k ReplicaKey) *replica {
 	return nil
 }
 
-// replicaFetched notes what a valid Fetch says: all below its offset is durable there.
-func (c *Core) replicaFetched(m Fetch, s *step) {
+// replicaFetched notes what a valid Fetch says: all below its offset is durable there, in the
+// directory from.
+func (c *Core) replicaFetched(m Fetch, from [16]byte, s *step) {
 	if m.Replica.ID < 0 {
 		return
 	}
@@ -63,7 +66,7 @@ func (c *Core) replicaFetched(m Fetch, s *step) {
 	case r.leaderEnd >= 0 && m.Offset >= r.leaderEnd:
 		r.caughtUp = r.lastFetch // it had then all that there was at its last fetch
 	}
-	r.end, r.lastFetch, r.leaderEnd = m.Offset, s.now, end
+	r.directory, r.end, r.lastFetch, r.leaderEnd = from, m.Offset, s.now, end
 	c.heardFrom(m.Replica, s)
 	if c.voter(m.Replica) != nil {
 		c.advance(s)

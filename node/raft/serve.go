@@ -39,6 +39,7 @@ func (c *Core) onFetch(id uint64, m Fetch, s *step) {
 		c.refuse(id, code, s)
 		return
 	}
+	from := m.Replica.Directory
 	m.Replica = c.canonical(m.Replica)
 	c.unpark(m.Replica, s)
 	r := c.fetchReply(m)
@@ -46,7 +47,7 @@ func (c *Core) onFetch(id uint64, m Fetch, s *step) {
 		c.answer(id, r, s)
 		return
 	}
-	c.replicaFetched(m, s)
+	c.replicaFetched(m, from, s)
 	if c.role != Leader { // what this committed was the removal of the leader
 		c.refuse(id, kerr.NotLeaderForPartition.Code, s)
 		return

@@ -19,7 +19,7 @@ import (
 //	boot voters=1,2,3 level=1 state=EPOCH,LEADER,VOTED log=1*3,2*2 snapshot=END,EPOCH
 //	start | at MS | tick | append N | sync | resign | failed | installed END,EPOCH voters=1,2 | describe | voters 1,2 at=END
 //	vote from=2 epoch=2 end=OFFSET,EPOCH pre=1 | begin from=2 epoch=2 | end from=2 epoch=2 preferred=1,3
-//	fetch from=2 epoch=1 at=OFFSET,EPOCH wait=500 | fetchsnapshot from=2 epoch=1 | add 4 | remove 2 | update from=2 epoch=1 host=h
+//	fetch from=2 epoch=1 at=OFFSET,EPOCH wait=500 | fetchsnapshot from=2 epoch=1 | add 4 | remove 2 | update from=2 epoch=1 host=h | raise 1 epoch=1 dry=1
 //	reply SEQ epoch=1 leader=2 code=0 granted=1 records=1*2 hw=5 diverging=EPOCH,END snapshot=END,EPOCH level=1
 //	silent SEQ | part epoch=1 leader=2
 type story struct {
@@ -144,6 +144,9 @@ func (st *story) play(line string) error {
 	case "describe":
 		st.describe()
 	case "voters": // of the last record
+		if level := a.get("level", 0, -1); level >= 0 {
+			st.step(KRaftVersionChanged{a.get("at", 0, 0) - 1, int16(level)})
+		}
 		st.step(VotersChanged{a.get("at", 0, 0) - 1, votersOf(a.ints(""), 1)})
 	case "installed":
 		id := SnapshotID{a.get("", 0, 0), int32(a.get("", 1, 0))}
@@ -190,6 +193,8 @@ func (st *story) request(word string, a args, from ReplicaKey, epoch int32) Mess
 		return AddVoter{Voter: v, Timeout: time.Second, AckWhenAppended: a["early"] != ""}
 	case "remove":
 		return RemoveVoter{keyOf(int32(a.get("", 0, 0))), time.Second}
+	case "raise":
+		return RaiseVersion{epoch, int16(a.get("", 0, 1)), a["dry"] != ""}
 	case "update":
 		return UpdateVoter{epoch, Voter{from, []Endpoint{{"C", a["host"], 9}}, 0, int16(a.get("level", 0, 1))}}
 	}
@@ -287,6 +292,11 @@ func (st *story) show(o Effects) {
 }
 
 func (st *story) change(ch *Change) {
+	if ch.KRaftVersion >= 0 {
+		st.printf("append kraft.version %d with %v", ch.KRaftVersion, keysOf(ch.Voters))
+		st.queue = append(st.queue, KRaftVersionChanged{st.disk.end(), ch.KRaftVersion})
+		st.disk.entries = append(st.disk.entries, entry{epoch: st.core.Epoch()})
+	}
 	st.printf("append voters %v", ids(ch.Voters))
 	st.names(ch.Voters)
 }

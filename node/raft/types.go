@@ -55,6 +55,12 @@ type VoterSet struct {
 	Voters []Voter
 }
 
+// Level is the level of kraft.version that the log names from Offset on.
+type Level struct {
+	Offset  int64
+	Version int16
+}
+
 // SnapshotID names a snapshot: all below EndOffset, in which Epoch is the last.
 type SnapshotID struct {
 	EndOffset int64

@@ -7,12 +7,6 @@ import (
 	"seedlog/clock"
 )
 
-// levelAt is the level of kraft.version from an offset on.
-type levelAt struct {
-	offset  int64
-	version int16
-}
-
 // Voters are the voters in force: the last that the log names, committed or not.
 func (c *Core) Voters() []Voter { return c.lastSet().Voters }
 
@@ -28,15 +22,15 @@ func (c *Core) VotersAt(end int64) []Voter {
 }
 
 // KRaftVersion is the level of kraft.version in force.
-func (c *Core) KRaftVersion() int16 { return c.levels[len(c.levels)-1].version }
+func (c *Core) KRaftVersion() int16 { return c.levels[len(c.levels)-1].Version }
 
 // KRaftVersionAt is the level in force for a log that ends at end.
 func (c *Core) KRaftVersionAt(end int64) int16 {
 	i := len(c.levels) - 1
-	for i > 0 && c.levels[i].offset >= end {
+	for i > 0 && c.levels[i].Offset >= end {
 		i--
 	}
-	return c.levels[i].version
+	return c.levels[i].Version
 }
 
 // IsVoter reports whether this node, with this directory, is one of the voters.
@@ -103,41 +97,45 @@ func (c *Core) forgetOldSets() {
 	for len(c.sets) > 1 && c.sets[1].Offset < start {
 		c.sets = slices.Delete(c.sets, 0, 1)
 	}
-	for len(c.levels) > 1 && c.levels[1].offset < start {
+	for len(c.levels) > 1 && c.levels[1].Offset < start {
 		c.levels = slices.Delete(c.levels, 0, 1)
 	}
 }
 
-// truncateVoters takes back the voters that the log named from offset on.
-func (c *Core) truncateVoters(offset int64) {
+// truncateVoters takes back the voters that the log named from offset on. Whether this voter is
+// among those before as it is has to be looked at again.
+func (c *Core) truncateVoters(offset int64, s *step) {
 	for len(c.sets) > 1 && c.lastSet().Offset >= offset {
 		c.sets = c.sets[:len(c.sets)-1]
 	}
-	for len(c.levels) > 1 && c.levels[len(c.levels)-1].offset >= offset {
+	for len(c.levels) > 1 && c.levels[len(c.levels)-1].Offset >= offset {
 		c.levels = c.levels[:len(c.levels)-1]
 	}
+	c.update.due = min(c.update.due, s.now)
 }
 
 // updating is a follower's message to the leader about its own entry in the voter set.
 type updating struct {
 	seq uint64
 	due clock.Instant // when to look again; Never for who is no follower
+	// told: this leader has taken one.
+	told bool
 }
 
 // pumpUpdate tells the leader where this voter listens now and what it supports, if the voter
-// set says something else.
+// set says something else. Static voters tell every leader: it keeps that in memory.
 func (c *Core) pumpUpdate(s *step) {
 	if c.update.due > s.now || c.role != Follower {
 		return
 	}
-	c.update = updating{due: clock.Never}
+	c.update.seq, c.update.due = 0, clock.Never
 	mine := c.self()
 	v := c.voter(c.cfg.Self)
-	if v == nil || !c.cfg.CanVote || c.KRaftVersion() < 1 || v.equal(mine) {
+	if v == nil || !c.cfg.CanVote || v.equal(mine) || c.KRaftVersion() < 1 && c.update.told {
 		return
 	}
 	c.seq++
-	c.update = updating{seq: c.seq, due: s.now.Add(c.cfg.FetchTimeout)}
+	c.update.seq, c.update.due = c.seq, s.now.Add(c.cfg.FetchTimeout)
 	s.out.Sends = append(s.out.Sends, Send{Seq: c.seq, To: c.leaderKey(), Endpoints: c.leaderEndpoints,
 		Body: UpdateVoter{Epoch: c.state.Epoch, Voter: mine}})
 }
@@ -157,8 +155,10 @@ func (c *Core) leaderKey() ReplicaKey {
 	return ReplicaKey{ID: c.state.LeaderID}
 }
 
-// updated: the leader answered. Whether it took the update shows in the log.
+// updated: the leader answered. Whether it took the update shows in the log, if that names
+// voters.
 func (c *Core) updated(r Reply, s *step) {
-	c.update = updating{due: s.now.Add(c.cfg.FetchTimeout)}
+	c.update.seq, c.update.due = 0, s.now.Add(c.cfg.FetchTimeout)
+	c.update.told = c.update.told || r.Code == 0
 	c.observe(r.Epoch, r.LeaderID, r.Endpoints, s)
 }
