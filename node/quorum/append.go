@@ -164,7 +164,7 @@ func (h *Host) noteAppended(offset int64, v record.ControlValue) error {
 	switch v := v.(type) {
 	case record.KRaftVersionValue:
 		h.todo = append(h.todo, raft.KRaftVersionChanged{Offset: offset, Version: v.KRaftVersion})
-		return h.noteLevel(offset, v.KRaftVersion)
+		return h.served(v.KRaftVersion)
 	case record.VotersValue:
 		h.todo = append(h.todo, raft.VotersChanged{Offset: offset, Voters: raftVoters(v.Voters)})
 	}

@@ -1,6 +1,7 @@
 package quorum_test
 
 import (
+	"errors"
 	"strings"
 	"testing"
 	"time"
@@ -344,5 +345,142 @@ func TestStrangersAreRefused(t *testing.T) {
 	}
 	if other.inc.image.Offset >= 0 || c.leader() != l {
 		t.Error("it takes part")
+	}
+}
+
+// raise asks a member to raise kraft.version, as its controller does.
+func raise(t *testing.T, c *cluster, m *member, dry bool) (code int16, why string, err error) {
+	t.Helper()
+	c.ask(m, func(tk *task.T, h *quorum.Host) { code, why, err = h.RaiseVersion(tk, m.inc.term, 1, dry) })
+	return code, why, err
+}
+
+// A quorum with configured voters raises kraft.version while it works. Only its leader does,
+// when it knows the directories of all; its voters can be changed then, also the one that a
+// configuration file still names.
+func TestStaticVotersBecomeDynamic(t *testing.T) {
+	c := newCluster(t, 21, 3, sched.Calm())
+	c.static, c.snapshotBytes = true, 4<<10
+	for _, m := range c.members {
+		c.format(m, 3)
+	}
+	a, b, third := c.members[0], c.members[1], c.members[2]
+	a.boot()
+	b.boot()
+	c.moreAcked(10)
+	if code, why, err := raise(t, c, c.leader(), false); err != nil || code != kerr.InvalidUpdateVersion.Code || !strings.Contains(why, "directory id of voter 3 is not known") {
+		t.Errorf("without the third: %v %q %v", kerr.ErrorForCode(code), why, err)
+	}
+	if code := c.change(func(tk *task.T, h *quorum.Host) int16 { return h.RemoveVoter(tk, removing(third)).ErrorCode }); code != kerr.UnsupportedVersion.Code {
+		t.Errorf("removing a configured voter: %v", kerr.ErrorForCode(code))
+	}
+	third.boot()
+	c.level()
+	l := c.leader()
+	l.silent = true
+	c.pass(time.Second)
+	end := l.inc.log.LogEndOffset()
+	if code, why, err := raise(t, c, l, true); code != 0 || err != nil || l.inc.host.KRaftVersion() != 0 {
+		t.Errorf("dry: %v %q %v", kerr.ErrorForCode(code), why, err)
+	}
+	for _, m := range c.members {
+		if m != l {
+			m.inc.term = l.inc.term
+			if _, _, err := raise(t, c, m, false); !errors.Is(err, quorum.ErrNotLeader) {
+				t.Errorf("%s, a follower: %v", m.name, err)
+			}
+			m.inc.term = -1
+		}
+	}
+	if got := l.inc.log.LogEndOffset(); got != end {
+		t.Errorf("something was written: %d after %d", got, end)
+	}
+	l.silent = false
+	if code, why, err := raise(t, c, l, false); code != 0 || err != nil {
+		t.Fatalf("%v %q %v", kerr.ErrorForCode(code), why, err)
+	}
+	c.moreAcked(10)
+	c.level()
+	q := c.describeQuorum()
+	if len(q.CurrentVoters) != 3 || len(q.Observers) != 0 {
+		t.Errorf("%+v", q)
+	}
+	for _, v := range q.CurrentVoters {
+		if v.ReplicaDirectoryID != c.members[v.ReplicaID-1].dir {
+			t.Errorf("voter %d has the directory %x", v.ReplicaID, v.ReplicaDirectoryID)
+		}
+	}
+	fourth := c.add()
+	c.format(fourth, 0)
+	fourth.boot()
+	c.level()
+	if code := c.change(func(tk *task.T, h *quorum.Host) int16 { return h.AddVoter(tk, adding(fourth)).ErrorCode }); code != 0 {
+		t.Fatalf("adding: %v", kerr.ErrorForCode(code))
+	}
+	old := c.leader()
+	if code := c.change(func(tk *task.T, h *quorum.Host) int16 { return h.RemoveVoter(tk, removing(old)).ErrorCode }); code != 0 {
+		t.Fatalf("removing: %v", kerr.ErrorForCode(code))
+	}
+	c.until("another leader", 10*time.Second, func() bool { l := c.leader(); return l != nil && l != old })
+	c.moreAcked(100) // and snapshots
+	for _, m := range c.members {
+		m.kill(true)
+		m.boot()
+	}
+	c.moreAcked(10)
+	c.level()
+	if q := c.describeQuorum(); len(q.CurrentVoters) != 3 || len(q.Observers) != 1 || q.Observers[0].ReplicaID != old.id {
+		t.Errorf("after a restart: %+v", q)
+	}
+	c.reached("quorum-version-raised", "quorum-voter-added", "quorum-voter-removed")
+}
+
+// change asks the leader, and returns the code of its answer.
+func (c *cluster) change(fn func(t *task.T, h *quorum.Host) int16) (code int16) {
+	c.Helper()
+	c.ask(c.leader(), func(t *task.T, h *quorum.Host) { code = fn(t, h) })
+	return code
+}
+
+// A leader that is lost with the raised level in nobody's log but its own takes it back: it
+// counts the configured voters again, also if it has restarted in between, and the next leader
+// can raise the level.
+func TestARaisedVersionThatIsCutComesUndone(t *testing.T) {
+	for _, restart := range []bool{false, true} {
+		c := newCluster(t, 22, 3, sched.Calm())
+		c.static = true
+		c.up(3)
+		c.moreAcked(10)
+		c.level()
+		old := c.leader()
+		c.isolate(old)
+		if code, why, err := raise(t, c, old, false); code != 0 || err != nil || old.inc.host.KRaftVersion() != 0 {
+			t.Fatalf("%v %q %v, level %d", kerr.ErrorForCode(code), why, err, old.inc.host.KRaftVersion())
+		}
+		if restart {
+			old.kill(true)
+			old.boot()
+		}
+		c.until("another leader", 10*time.Second, func() bool { l := c.leader(); return l != nil && l != old })
+		c.moreAcked(10)
+		c.net.HealAll()
+		c.level()
+		c.reached("metadata-log-truncated")
+		for _, m := range c.members {
+			if got := m.inc.host.KRaftVersion(); got != 0 {
+				t.Errorf("%s shows kraft.version %d", m.name, got)
+			}
+		}
+		// With one of the others away it is needed, as the configured voter that it is.
+		for _, m := range c.members {
+			if m != old {
+				m.kill(false)
+				c.moreAcked(5)
+				m.boot()
+				break
+			}
+		}
+		c.level()
+		c.raised()
 	}
 }

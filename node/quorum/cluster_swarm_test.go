@@ -78,7 +78,44 @@ func swarm(t *testing.T, seed uint64) map[string]int {
 	before := len(c.acked)
 	c.until("values are acknowledged again", time.Minute, func() bool { return len(c.acked) > before })
 	c.level()
+	if c.static {
+		c.raised()
+	}
 	return c.counts
+}
+
+// raise asks the leader, if there is one, to raise kraft.version, and does not wait.
+func (c *cluster) raise() {
+	if l := c.leader(); l != nil {
+		host, epoch := l.inc.host, l.inc.term
+		l.inc.g.Go("raise", func(t *task.T) { host.RaiseVersion(t, epoch, 1, false) })
+	}
+}
+
+// raised waits until kraft.version can be raised, and everybody shows it, also after a restart.
+func (c *cluster) raised() {
+	c.Helper()
+	shown := func() bool {
+		for _, m := range c.members {
+			if m.inc == nil || m.inc.host == nil || m.inc.host.KRaftVersion() < 1 {
+				return false
+			}
+		}
+		return true
+	}
+	for tries := 0; !shown(); tries++ {
+		if tries > 20 {
+			c.Fatalf("seed %d: kraft.version is not raised\n%s", c.s.Seed(), c.describe())
+		}
+		c.raise()
+		c.pass(2 * time.Second)
+	}
+	for _, m := range c.members {
+		m.kill(true)
+		m.boot()
+	}
+	c.until("the level is shown again", time.Minute, shown)
+	c.level()
 }
 
 // fault does one thing to somebody. A majority of the initial voters keeps its disks whole at
@@ -113,7 +150,11 @@ func (c *cluster) fault(r *rand.Rand, voters int) {
 		c.net.ResetOne()
 		c.net.StallOne(time.Duration(r.Int64N(int64(5 * time.Second))))
 	default:
-		if !c.static && len(c.members) > voters && !c.members[voters].observer {
+		if c.static && r.IntN(2) == 0 {
+			c.raise()
+			return
+		}
+		if len(c.members) > voters && !c.members[voters].observer {
 			c.changeVoters(c.members[voters], r.IntN(2) == 0)
 		}
 	}

@@ -63,6 +63,7 @@ type member struct {
 	port     int
 	cluster  string
 	seen     int64 // the offset of the newest image that one of its processes has shown
+	level    int16 // the highest kraft.version that one of them has shown
 	inc      *incarnation
 }
 
@@ -367,6 +368,11 @@ func (inc *incarnation) MetadataChanged(_ *task.T, d *meta.Delta) {
 		c.s.Fail("I32", "%s: shows the image of offset %d, and has shown that of %d in a life before", inc.m.name, d.To.Offset, inc.m.seen)
 	}
 	inc.m.seen = d.To.Offset
+	if now := inc.host.KRaftVersion(); now < inc.m.level {
+		c.s.Fail("I32", "%s: shows kraft.version %d, and has shown %d", inc.m.name, now, inc.m.level)
+	} else {
+		inc.m.level = now
+	}
 	if d.To.Offset < inc.image.Offset {
 		c.s.Fail("delta", "%s: back to %d from %d", inc.m.name, d.To.Offset, inc.image.Offset)
 	}

@@ -138,7 +138,7 @@ func readElection(t *task.T, d disk.Disk, path string) (raft.ElectionState, erro
 // static voters.
 func (h *Host) writeElection(t *task.T, e raft.ElectionState) error {
 	s := checkpoint.QuorumState{LeaderID: e.LeaderID, LeaderEpoch: e.Epoch, VotedID: e.Voted.ID}
-	if h.KRaftVersion() > 0 {
+	if h.core.KRaftVersion() > 0 {
 		s.DataVersion, s.VotedDirectoryID = 1, e.Voted.Directory
 	} else {
 		for _, v := range h.core.Voters() {

@@ -87,6 +87,5 @@ func (h *Host) truncate(t *task.T, offset int64) error {
 	if err := h.log.TruncateTo(t, offset); err != nil {
 		return err
 	}
-	h.forgetLevels(offset)
 	return h.sync(t)
 }

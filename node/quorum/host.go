@@ -118,7 +118,7 @@ type Host struct {
 	image     task.Published[meta.Image]
 	committed task.Signal // the high watermark, the term or err moved
 	published task.Int64  // the offset that every listener has seen
-	kraft     task.Int64  // the kraft.version at the end of the log
+	kraft     task.Int64  // the kraft.version that image goes with
 	shown     task.Signal // published moved
 	work      task.Signal // inbox or pending grew
 	room      task.Signal // inbox shrank
@@ -135,7 +135,6 @@ type Host struct {
 	lastCall uint64
 	begun    *raft.Begin // this node leads since then
 	begunAt  int64       // offset of its LeaderChange record
-	levels   []level     // of kraft.version, as the log names them
 	buf      []byte
 	replayed replay
 	gone     deletions
@@ -195,7 +194,7 @@ func Open(t *task.T, env Env, cfg Config, log Log, path string) (*Host, error) {
 	if err := env.Disk.SyncDir(t, path); err != nil {
 		return nil, fmt.Errorf("syncing the names in %s: %w", path, err)
 	}
-	voters, err := h.load(t)
+	names, err := h.load(t)
 	if err != nil {
 		return nil, err
 	}
@@ -203,7 +202,7 @@ func Open(t *task.T, env Env, cfg Config, log Log, path string) (*Host, error) {
 	if err != nil {
 		return nil, err
 	}
-	h.core, err = raft.New(h.coreConfig(state, voters))
+	h.core, err = raft.New(h.coreConfig(state, names))
 	if err != nil {
 		return nil, err
 	}
@@ -211,8 +210,8 @@ func Open(t *task.T, env Env, cfg Config, log Log, path string) (*Host, error) {
 	return h, nil
 }
 
-func (h *Host) coreConfig(state raft.ElectionState, voters []raft.VoterSet) raft.Config {
-	endpoints := h.cfg.Endpoints
+func (h *Host) coreConfig(state raft.ElectionState, names named) raft.Config {
+	endpoints, voters := h.cfg.Endpoints, names.sets
 	if len(endpoints) == 0 && len(voters) > 0 {
 		// A node that nobody has to reach is where it was formatted to be.
 		for _, v := range voters[len(voters)-1].Voters {
@@ -223,7 +222,7 @@ func (h *Host) coreConfig(state raft.ElectionState, voters []raft.VoterSet) raft
 	}
 	cfg := raft.Config{
 		Self: h.self, Endpoints: endpoints, CanVote: !h.cfg.Observer, MaxKRaftVersion: h.cfg.Features.Newest(meta.KRaftVersionFeature),
-		State: state, Log: raftLog{h}, Voters: voters, KRaftVersion: h.KRaftVersion(), HighWatermark: h.replayed.next,
+		State: state, Log: raftLog{h}, Voters: voters, Levels: names.levels, HighWatermark: h.replayed.next,
 		ElectionTimeout: h.cfg.ElectionTimeout, ElectionBackoffMax: h.cfg.ElectionBackoffMax,
 		FetchTimeout: h.cfg.FetchTimeout, RequestTimeout: h.cfg.RequestTimeout, RetryBackoff: h.cfg.RetryBackoff,
 	}
@@ -240,7 +239,7 @@ func (h *Host) Image() *meta.Image { return h.image.Load() }
 // ClusterID is the cluster's id.
 func (h *Host) ClusterID() string { return h.cfg.Identity.ClusterID }
 
-// KRaftVersion is the finalized level of kraft.version, which is not in the image.
+// KRaftVersion is the finalized level of kraft.version that goes with Image and is not in it.
 func (h *Host) KRaftVersion() int16 { return int16(h.kraft.Load()) }
 
 // Bootstrap are the records that an empty log begins with.

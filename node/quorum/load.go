@@ -10,35 +10,38 @@ import (
 	"seedlog/storage/record"
 )
 
-// level is a level of kraft.version and the offset from which on the log has it.
-type level struct {
-	offset  int64
-	version int16
+// named are the voters and the levels of kraft.version that the snapshot and the log name,
+// oldest first.
+type named struct {
+	sets   []raft.VoterSet
+	levels []raft.Level
 }
 
 // load reads the newest snapshot, and the voters that it and the log after it name.
-func (h *Host) load(t *task.T) ([]raft.VoterSet, error) {
-	var err error
+func (h *Host) load(t *task.T) (n named, err error) {
 	if h.stored, err = listSnapshots(t, h.env.Disk, h.path); err != nil {
-		return nil, err
+		return n, err
 	}
-	var sets []raft.VoterSet
-	if n := len(h.stored); n > 0 {
-		if sets, err = h.loadSnapshot(t, h.stored[n-1]); err != nil {
-			return nil, err
+	if i := len(h.stored) - 1; i >= 0 {
+		if n, err = h.loadSnapshot(t, h.stored[i]); err != nil {
+			return n, err
 		}
 	}
+	if len(n.sets) == 0 && len(h.cfg.StaticVoters) > 0 {
+		// They stay the first: what the log names, to raise the level, may be cut.
+		n.sets = []raft.VoterSet{{Offset: -1, Voters: h.cfg.StaticVoters}}
+	}
 	if err := h.loadDeletions(t); err != nil {
-		return nil, err
+		return n, err
 	}
 	if err := h.joinLog(t); err != nil {
-		return nil, err
+		return n, err
 	}
 	if h.bootstrap, err = readBootstrap(t, h.env.Disk, parentOf(h.path)); err != nil {
-		return nil, err
+		return n, err
 	}
 	h.replayed.to, h.committedTo = h.replayed.next, h.replayed.next
-	return h.scanVoters(t, sets)
+	return n, h.scanVoters(t, &n)
 }
 
 // joinLog lets the log begin anew where the snapshot ends, if it does not contain what the
@@ -55,24 +58,25 @@ func (h *Host) joinLog(t *task.T) error {
 	return nil
 }
 
-func (h *Host) loadSnapshot(t *task.T, id snapshotID) ([]raft.VoterSet, error) {
+func (h *Host) loadSnapshot(t *task.T, id snapshotID) (n named, err error) {
 	path := h.path + "/" + id.name()
 	s, err := readSnapshot(t, h.env.Disk, path)
 	if err != nil {
-		return nil, err
+		return n, err
 	}
 	image, err := s.image(id)
 	if err != nil {
-		return nil, fmt.Errorf("%s: %w", path, err)
+		return n, fmt.Errorf("%s: %w", path, err)
 	}
 	if err := h.served(s.KRaftVersion); err != nil {
-		return nil, err
+		return n, err
 	}
 	h.adopt(id, s, image)
-	if s.Voters == nil {
-		return nil, nil
+	n.levels = []raft.Level{{Offset: id.end - 1, Version: s.KRaftVersion}}
+	if s.Voters != nil {
+		n.sets = []raft.VoterSet{{Offset: id.end - 1, Voters: raftVoters(s.Voters)}}
 	}
-	return []raft.VoterSet{{Offset: id.end - 1, Voters: raftVoters(s.Voters)}}, nil
+	return n, nil
 }
 
 // adopt makes a snapshot what is replayed.
@@ -80,8 +84,6 @@ func (h *Host) adopt(id snapshotID, s *Snapshot, image *meta.Image) {
 	r := &h.replayed
 	r.image, r.next, r.lastTime, r.sinceBytes = image, id.end, s.LastContainedLogTimestamp, 0
 	r.voters, r.kraft = s.Voters, s.KRaftVersion
-	h.levels = []level{{id.end - 1, s.KRaftVersion}}
-	h.kraft.Store(int64(s.KRaftVersion))
 }
 
 // image is what the snapshot contains.
@@ -98,54 +100,27 @@ func (s *Snapshot) image(id snapshotID) (*meta.Image, error) {
 
 // scanVoters reads the log above the snapshot for voters: they count from the moment that
 // they are in the log, committed or not (KIP-853).
-func (h *Host) scanVoters(t *task.T, sets []raft.VoterSet) ([]raft.VoterSet, error) {
-	err := h.readLog(t, h.replayed.next, h.log.LogEndOffset(), storage.ToLogEnd, func(head *record.Header, batch []byte) error {
+func (h *Host) scanVoters(t *task.T, n *named) error {
+	return h.readLog(t, h.replayed.next, h.log.LogEndOffset(), storage.ToLogEnd, func(head *record.Header, batch []byte) error {
 		if !head.IsControl() {
 			return nil
 		}
 		return eachControl(batch, func(offset int64, v record.ControlValue) error {
 			switch v := v.(type) {
 			case record.KRaftVersionValue:
-				return h.noteLevel(offset, v.KRaftVersion)
+				n.levels = append(n.levels, raft.Level{Offset: offset, Version: v.KRaftVersion})
+				return h.served(v.KRaftVersion)
 			case record.VotersValue:
-				sets = append(sets, raft.VoterSet{Offset: offset, Voters: raftVoters(v.Voters)})
+				n.sets = append(n.sets, raft.VoterSet{Offset: offset, Voters: raftVoters(v.Voters)})
 			}
 			return nil
 		})
 	})
-	if len(sets) == 0 && len(h.cfg.StaticVoters) > 0 {
-		sets = []raft.VoterSet{{Offset: -1, Voters: h.cfg.StaticVoters}}
-	}
-	return sets, err
 }
 
 // served returns an error for a level of kraft.version that this node does not serve.
 func (h *Host) served(level int16) error {
 	return h.cfg.Features.Check(meta.KRaftVersionFeature, level)
-}
-
-// noteLevel notes the level of kraft.version that the log has from offset on.
-func (h *Host) noteLevel(offset int64, version int16) error {
-	if err := h.served(version); err != nil {
-		return err
-	}
-	h.levels = append(h.levels, level{offset, version})
-	h.kraft.Store(int64(version))
-	return nil
-}
-
-// forgetLevels undoes what was noted from offset on.
-func (h *Host) forgetLevels(offset int64) {
-	n := len(h.levels)
-	for n > 0 && h.levels[n-1].offset >= offset {
-		n--
-	}
-	h.levels = h.levels[:n]
-	version := int16(0)
-	if n > 0 {
-		version = h.levels[n-1].version
-	}
-	h.kraft.Store(int64(version))
 }
 
 // readMax is how much of the log is read at once.

@@ -96,6 +96,7 @@ func (h *Host) show(delta *meta.Delta) error {
 		}
 	}
 	h.image.Store(r.image)
+	h.kraft.Store(int64(r.kraft))
 	h.mu.Lock()
 	h.committedTo = r.next
 	h.deltas = append(h.deltas, delta)

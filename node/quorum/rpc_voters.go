@@ -130,3 +130,18 @@ func answered(reply raft.Reply, ok bool) (int16, *string) {
 }
 
 func text(s string) *string { return &s }
+
+// RaiseVersion finalizes a level of kraft.version in the term of epoch, and writes the voters
+// behind it if no log names them yet (KIP-853); or only looks whether that could be. It returns
+// once that is in this node's log: what it wrote ends below the NextOffset of then. A refusal has
+// Kafka's code and says why. It is ErrNotLeader, and nothing was done, in any other term.
+func (h *Host) RaiseVersion(t *task.T, epoch int32, level int16, validateOnly bool) (code int16, why string, err error) {
+	reply, _, ok := h.ask(t, raft.RaiseVersion{Epoch: epoch, Version: level, ValidateOnly: validateOnly}, 0)
+	switch {
+	case !ok:
+		return 0, "", ErrStopping
+	case reply.Code == kerr.NotLeaderForPartition.Code, reply.Code == kerr.FencedLeaderEpoch.Code:
+		return 0, "", ErrNotLeader
+	}
+	return reply.Code, reply.Text, nil
+}
