@@ -273,7 +273,7 @@ func (h *Host) lead(t *task.T, term quorum.Term) error {
 		}
 		for i, c := range queue {
 			if err := h.decide(t, c); err != nil {
-				for _, rest := range queue[i:] {
+				for _, rest := range queue[i+1:] {
 					rest.fail(translate(err))
 				}
 				return err
@@ -302,26 +302,59 @@ func (h *Host) take() []*command {
 	return queue
 }
 
+// decide completes c, or ends the term with an error.
 func (h *Host) decide(t *task.T, c *command) error {
-	var d controller.Decision
 	in := controller.Input{Rand: h.rand}
 	if _, ok := c.req.(*kmsg.UpdateFeaturesRequest); ok {
 		in.KRaftVersion, in.Voters = h.q.KRaftVersion(), h.q.OtherVoters()
 	}
+	resp, raised, err := h.decideIn(t, c.req, in)
+	switch {
+	case errors.Is(err, quorum.ErrStopping):
+		c.fail(errStopped)
+	case err != nil && raised:
+		c.fail(ErrUnsettled)
+	case err != nil:
+		c.fail(translate(err))
+	default:
+		c.resp, c.epoch, c.offset = resp, h.term.Epoch, h.next-1
+		c.decided.Set()
+	}
+	return err
+}
+
+// decideIn decides until nothing came in between. raised: the quorum has another level of
+// kraft.version in its log already.
+func (h *Host) decideIn(t *task.T, req kmsg.Request, in controller.Input) (resp kmsg.Response, raised bool, err error) {
 	for {
 		in.NextOffset, in.Now = h.next, t.Now()
-		d = h.state.Decide(c.req, in)
-		moved, err := h.tryAppend(t, d.Records)
-		if err != nil {
-			return err
+		d := h.state.Decide(req, in)
+		if d.KRaftVersion > in.KRaftVersion {
+			in.KRaftVersion = d.KRaftVersion
+			resp, err := h.raise(t, req.(*kmsg.UpdateFeaturesRequest), d.KRaftVersion)
+			if resp != nil || err != nil {
+				return resp, false, err
+			}
+			raised = true
+			if h.next, err = h.q.NextOffset(h.term.Epoch); err != nil {
+				return nil, true, err
+			}
+			continue
 		}
-		if !moved {
-			break
+		moved, err := h.tryAppend(t, d.Records)
+		if err != nil || !moved {
+			return d.Response, raised, err
 		}
 	}
-	c.resp, c.epoch, c.offset = d.Response, h.term.Epoch, h.next-1
-	c.decided.Set()
-	return nil
+}
+
+// raise has the quorum raise kraft.version, or look whether it could. A response is its refusal.
+func (h *Host) raise(t *task.T, req *kmsg.UpdateFeaturesRequest, level int16) (kmsg.Response, error) {
+	code, why, err := h.q.RaiseVersion(t, h.term.Epoch, level, req.ValidateOnly)
+	if err != nil || code == 0 {
+		return nil, err
+	}
+	return controller.Refused(req, code, why), nil
 }
 
 // append hands records to the log that do not depend on their offset.

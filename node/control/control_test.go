@@ -3,7 +3,10 @@ package control_test
 import (
 	"errors"
 	"fmt"
+	"maps"
 	"math/rand/v2"
+	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -16,6 +19,7 @@ import (
 	"seedlog/node/control"
 	"seedlog/node/meta"
 	"seedlog/node/quorum"
+	"seedlog/node/raft"
 	"seedlog/sim/sched"
 	"seedlog/sim/simdisk"
 	"seedlog/storage"
@@ -28,6 +32,7 @@ type machine struct {
 	disk *simdisk.Disk
 	// snapshotBytes is metadata.log.max.record.bytes.between.snapshots.
 	snapshotBytes int64
+	static        bool // its voter is configured
 	boots         int
 }
 
@@ -88,15 +93,24 @@ func (n *node) start(t *task.T, g *task.Group, d *simdisk.Mount) {
 	ids, missing, err := quorum.Load(t, d, 1, []string{"/data"})
 	check(err)
 	if len(missing) > 0 {
-		ids, err = quorum.Format(t, d, quorum.FormatSpec{LogDirs: []string{"/data"}, NodeID: 1, Entropy: rt.Entropy("ids"),
-			UnixMilli: t.UnixMilli(), ControllerListener: "CONTROLLER", Host: "localhost", Port: 9093})
+		spec := quorum.FormatSpec{LogDirs: []string{"/data"}, NodeID: 1, Entropy: rt.Entropy("ids"),
+			UnixMilli: t.UnixMilli(), ControllerListener: "CONTROLLER", Host: "localhost", Port: 9093}
+		if n.m.static {
+			spec.Voters = quorum.NoVoters
+		}
+		ids, err = quorum.Format(t, d, spec)
 		check(err)
 	}
 	n.dir, err = storage.OpenDir(t, storage.Env{RT: rt, Disk: d, Rand: rt.Rand("storage")}, "/data", storage.DirConfig{})
 	check(err)
 	log, err := n.dir.Open(t, quorum.ClusterMetadata, quorum.ClusterMetadataID(), 0, storage.Config{})
 	check(err)
-	n.quorum, err = quorum.Open(t, quorum.Env{RT: rt, Disk: d}, quorum.Config{NodeID: 1, Identity: ids["/data"], SnapshotBytes: n.m.snapshotBytes}, log, log.Path())
+	qc := quorum.Config{NodeID: 1, Identity: ids["/data"], SnapshotBytes: n.m.snapshotBytes}
+	if n.m.static {
+		qc.Endpoints = []raft.Endpoint{{Name: "CONTROLLER", Host: "localhost", Port: 9093}}
+		qc.StaticVoters = []raft.Voter{{Key: raft.ReplicaKey{ID: 1}, Endpoints: qc.Endpoints}}
+	}
+	n.quorum, err = quorum.Open(t, quorum.Env{RT: rt, Disk: d}, qc, log, log.Path())
 	check(err)
 	n.quorum.Subscribe(n)
 	n.control = control.New(rt, n.quorum, cfg, rt.Rand("control"))
@@ -136,6 +150,26 @@ func (n *node) register(t *task.T) int64 {
 		panic(fmt.Sprint("heartbeat: ", resp, err))
 	}
 	return epoch
+}
+
+// finalize asks for levels of features, and returns the error's code and text.
+func (n *node) finalize(t *task.T, dry bool, kind int8, levels map[string]int16) (int16, string) {
+	req := kmsg.NewPtrUpdateFeaturesRequest()
+	req.Version, req.ValidateOnly = 2, dry
+	for _, name := range slices.Sorted(maps.Keys(levels)) {
+		u := kmsg.NewUpdateFeaturesRequestFeatureUpdate()
+		u.Feature, u.MaxVersionLevel, u.UpgradeType = name, levels[name], kind
+		req.FeatureUpdates = append(req.FeatureUpdates, u)
+	}
+	resp, _, err := n.router.Propose(t, req, clock.Never)
+	if err != nil {
+		panic(err)
+	}
+	r := resp.(*kmsg.UpdateFeaturesResponse)
+	if r.ErrorCode == 0 {
+		return 0, ""
+	}
+	return r.ErrorCode, *r.ErrorMessage
 }
 
 // create creates a topic and returns its id, once that is committed.
@@ -356,4 +390,50 @@ func contains(s, sub string) bool {
 		}
 	}
 	return false
+}
+
+// A node whose voter is configured has it in its log once kraft.version is raised, together with
+// what else is asked for; a dry run writes nothing, and nothing takes it back.
+func TestKRaftVersionIsRaised(t *testing.T) {
+	const kraft, mv = meta.KRaftVersionFeature, meta.MetadataVersionFeature
+	m := newMachine(t, 7)
+	m.static, m.snapshotBytes = true, 1000
+	level := func(n *node, when string, kraft, mv int16) {
+		if a, b := n.quorum.KRaftVersion(), n.quorum.Image().Feature("metadata.version"); a != kraft || b != mv {
+			m.tb.Errorf("%s: kraft.version %d, metadata.version %d", when, a, b)
+		}
+	}
+	m.boot(func(t *task.T, n *node) {
+		n.register(t)
+		level(n, "at first", 0, 25)
+		before := n.quorum.HighWatermark()
+		if code, why := n.finalize(t, true, 1, map[string]int16{kraft: 1, mv: 27}); code != 0 || n.quorum.HighWatermark() != before {
+			m.tb.Errorf("dry: %d %s, and %d records", code, why, n.quorum.HighWatermark()-before)
+		}
+		if code, why := n.finalize(t, false, 1, map[string]int16{kraft: 1, mv: 28}); code != kerr.InvalidUpdateVersion.Code || n.quorum.HighWatermark() != before {
+			m.tb.Errorf("all or none: %d %s", code, why)
+		}
+		if code, why := n.finalize(t, false, 1, map[string]int16{kraft: 1, mv: 27}); code != 0 {
+			m.tb.Errorf("raising: %d %s", code, why)
+		}
+		level(n, "raised", 1, 27)
+		if got := n.quorum.HighWatermark() - before; got != 3 {
+			m.tb.Errorf("%d records, and not the two levels and the voters", got)
+		}
+		if code, why := n.finalize(t, false, 1, map[string]int16{kraft: 1}); code != 0 || n.quorum.HighWatermark() != before+3 {
+			m.tb.Errorf("again: %d %s", code, why)
+		}
+		if code, why := n.finalize(t, false, 3, map[string]int16{kraft: 0}); code != kerr.InvalidUpdateVersion.Code || !strings.Contains(why, "Can't downgrade") {
+			m.tb.Errorf("down: %d %s", code, why)
+		}
+	})
+	for range 2 { // from the log, and from a snapshot
+		m.boot(func(t *task.T, n *node) {
+			n.register(t)
+			level(n, "after a restart", 1, 27)
+			if _, _, err := n.create(t, fmt.Sprint("t", m.boots)); err != nil {
+				m.tb.Error(err)
+			}
+		})
+	}
 }

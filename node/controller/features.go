@@ -20,13 +20,11 @@ const (
 // updateFeatures changes finalized levels, all of them or none. Version 0 says only whether
 // a downgrade is allowed; 1 knows its kind, and can only check; 2 has no result per feature.
 func (s *State) updateFeatures(r *kmsg.UpdateFeaturesRequest, in Input) Decision {
-	resp := r.ResponseKind().(*kmsg.UpdateFeaturesResponse)
 	records, err := s.featureRecords(r, in)
 	if err != nil {
-		text := "The update failed for all features since the following feature had an error: " + err.text
-		resp.ErrorCode, resp.ErrorMessage = err.code, &text
-		return Decision{Response: resp}
+		return Decision{Response: failedFeatures(r, err)}
 	}
+	resp := r.ResponseKind().(*kmsg.UpdateFeaturesResponse)
 	for _, u := range r.FeatureUpdates {
 		if r.Version < 2 {
 			out := kmsg.NewUpdateFeaturesResponseResult()
@@ -37,7 +35,34 @@ func (s *State) updateFeatures(r *kmsg.UpdateFeaturesRequest, in Input) Decision
 	if r.ValidateOnly {
 		records = nil
 	}
-	return Decision{Records: records, Response: resp}
+	return Decision{Records: records, Response: resp, KRaftVersion: quorumLevel(r)}
+}
+
+// quorumLevel is the level of kraft.version that is asked for, or 0. It stands in control
+// records, which are the quorum's to write: it alone knows what its voters are.
+func quorumLevel(r *kmsg.UpdateFeaturesRequest) int16 {
+	for _, u := range r.FeatureUpdates {
+		if u.Feature == meta.KRaftVersionFeature {
+			return u.MaxVersionLevel
+		}
+	}
+	return 0
+}
+
+// Refused is the response to a request whose level of kraft.version the quorum does not take.
+func Refused(r *kmsg.UpdateFeaturesRequest, code int16, why string) kmsg.Response {
+	if code == kerr.InvalidUpdateVersion.Code {
+		u := kmsg.UpdateFeaturesRequestFeatureUpdate{Feature: meta.KRaftVersionFeature, MaxVersionLevel: quorumLevel(r)}
+		why = invalidLevel(u, "%s.", why).text
+	}
+	return failedFeatures(r, &apiError{code, why})
+}
+
+func failedFeatures(r *kmsg.UpdateFeaturesRequest, err *apiError) kmsg.Response {
+	resp := r.ResponseKind().(*kmsg.UpdateFeaturesResponse)
+	text := "The update failed for all features since the following feature had an error: " + err.text
+	resp.ErrorCode, resp.ErrorMessage = err.code, &text
+	return resp
 }
 
 func (s *State) featureRecords(r *kmsg.UpdateFeaturesRequest, in Input) ([]meta.Record, *apiError) {
@@ -57,7 +82,7 @@ func (s *State) featureRecords(r *kmsg.UpdateFeaturesRequest, in Input) ([]meta.
 		if err := s.checkLevel(u, kind, proposed, in); err != nil {
 			return nil, err
 		}
-		if u.MaxVersionLevel != s.level(u.Feature, in) {
+		if u.Feature != meta.KRaftVersionFeature && u.MaxVersionLevel != s.level(u.Feature, in) {
 			records = append(records, meta.Record{Body: &meta.FeatureLevelRecord{Name: u.Feature, FeatureLevel: u.MaxVersionLevel}})
 		}
 	}
@@ -125,8 +150,8 @@ func (s *State) checkLevel(u kmsg.UpdateFeaturesRequestFeatureUpdate, kind int8,
 		return invalidLevel(u, "Can't downgrade the version of this feature without setting the upgrade type to either safe or unsafe downgrade.")
 	case next > now && kind != upgrade:
 		return invalidLevel(u, "Can't downgrade to a newer version.")
-	case u.Feature == meta.KRaftVersionFeature && next != now:
-		return invalidLevel(u, "The version of the quorum stands in its voters' own records, and is chosen when a directory is formatted.")
+	case u.Feature == meta.KRaftVersionFeature && next < now:
+		return invalidLevel(u, "Can't downgrade the version of this feature.")
 	case u.Feature == meta.MetadataVersionFeature && next < now && kind == safeDowngrade && meta.ChangedBetween(next, now):
 		return failf(kerr.InvalidUpdateVersion, "Invalid metadata.version %d. Refusing to perform the requested downgrade because it might delete metadata information.", next)
 	}

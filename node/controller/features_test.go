@@ -61,7 +61,8 @@ func TestFeatureLevels(t *testing.T) {
 		{"both", unsafeDowngrade, []any{mv, 21, elr, 0}, "", [2]int16{21, 0}},
 		{"before what it builds on", upgrade, []any{elr, 1}, "could not be set to 1 because it depends on metadata.version level 23", [2]int16{21, 0}},
 		{"together with what it builds on", upgrade, []any{elr, 1, mv, 25}, "", [2]int16{25, 1}},
-		{"the quorum's", upgrade, []any{meta.KRaftVersionFeature, 1}, "The version of the quorum", [2]int16{25, 1}},
+		{"the quorum's", upgrade, []any{meta.KRaftVersionFeature, 1}, "", [2]int16{25, 1}},
+		{"the quorum's, beyond what is served", upgrade, []any{meta.KRaftVersionFeature, 2}, "Local controller only supports versions 0-1", [2]int16{25, 1}},
 	} {
 		before := len(w.log)
 		if dry := w.finalize(c.kind, true, c.updates...); (dry == "") != (c.want == "") || len(w.log) != before {
@@ -79,6 +80,43 @@ func TestFeatureLevels(t *testing.T) {
 	old.FeatureUpdates = []kmsg.UpdateFeaturesRequestFeatureUpdate{{Feature: mv, MaxVersionLevel: 24, AllowDowngrade: true}}
 	if r := w.do(old).(*kmsg.UpdateFeaturesResponse); r.ErrorCode != 0 || w.state.image.MetadataVersion() != 24 {
 		t.Errorf("version 0: %+v", r)
+	}
+}
+
+// The level of kraft.version is no record of the controller's: the quorum takes it, or refuses
+// for all. It never goes down.
+func TestTheLevelOfTheQuorum(t *testing.T) {
+	w := newWorld(t, nil)
+	w.start(1)
+	req := kmsg.NewPtrUpdateFeaturesRequest()
+	req.Version = 1
+	for _, name := range []string{meta.KRaftVersionFeature, meta.MetadataVersionFeature} {
+		u := kmsg.NewUpdateFeaturesRequestFeatureUpdate()
+		u.Feature, u.UpgradeType, u.MaxVersionLevel = name, upgrade, 1
+		req.FeatureUpdates = append(req.FeatureUpdates, u)
+	}
+	req.FeatureUpdates[1].MaxVersionLevel = 27
+	in := Input{NextOffset: int64(len(w.log)), Rand: w.rnd}
+	d := w.state.Decide(req, in)
+	if len(d.Records) != 1 || d.Records[0].Body.(*meta.FeatureLevelRecord).Name != meta.MetadataVersionFeature || d.KRaftVersion != 1 {
+		t.Errorf("%+v", d)
+	}
+	why := *Refused(req, kerr.InvalidUpdateVersion.Code, "voter 2 is odd").(*kmsg.UpdateFeaturesResponse).ErrorMessage
+	if want := "Invalid update version 1 for feature kraft.version. voter 2 is odd."; !strings.HasSuffix(why, want) {
+		t.Errorf("%q", why)
+	}
+	req.FeatureUpdates[1].MaxVersionLevel = 28
+	if d = w.state.Decide(req, in); d.KRaftVersion != 0 || len(d.Records) > 0 || d.Response.(*kmsg.UpdateFeaturesResponse).ErrorCode == 0 {
+		t.Errorf("all or none: %+v", d)
+	}
+	in.KRaftVersion = 1
+	req.FeatureUpdates[0].MaxVersionLevel, req.FeatureUpdates[1].MaxVersionLevel = 0, 27
+	for kind, want := range map[int8]string{upgrade: "without setting the upgrade type", safeDowngrade: "Can't downgrade the version of this feature.", unsafeDowngrade: "Can't downgrade the version of this feature."} {
+		req.FeatureUpdates[0].UpgradeType = kind
+		r := w.state.Decide(req, in).Response.(*kmsg.UpdateFeaturesResponse)
+		if r.ErrorCode != kerr.InvalidUpdateVersion.Code || !strings.Contains(*r.ErrorMessage, want) {
+			t.Errorf("down, kind %d: %+v", kind, r)
+		}
 	}
 }
 

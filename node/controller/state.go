@@ -69,6 +69,10 @@ type Decision struct {
 	// still depends on everything appended before.
 	Records  []meta.Record
 	Response kmsg.Response
+	// KRaftVersion, if it is above the input's, is a level that the quorum has to take first, or
+	// with ValidateOnly to say that it could: then the command is decided anew with that level. If
+	// the quorum refuses, [Refused] is the response, and nothing is done.
+	KRaftVersion int16
 }
 
 // Decide answers a command. Nothing but what is known of sessions changes, so that a command
