@@ -49,6 +49,8 @@ type clusterRun struct {
 	text   string
 	// onLeader, if it is set, hears who leads the quorum, right as it begins.
 	onLeader func(s *server, n raft.Note)
+	// onRaised hears who has a raised kraft.version in its log, as it has.
+	onRaised func(s *server)
 }
 
 // voting is what becomes of dynamic voters in a run. That of a quorum that changes at will and

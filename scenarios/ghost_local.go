@@ -22,6 +22,9 @@ func (g *ghost) voters(s *server, n raft.Note) {
 	}
 	g.look()
 	g.quorum.Changed(s.id, n.Offset)
+	if n.Kind == raft.VersionRaised {
+		g.quorum.Raised(s.id, n.Offset)
+	}
 	g.hand()
 }
 

@@ -17,7 +17,7 @@ import (
 var ClusterProbes = []string{
 	// The metadata quorum.
 	"quorum-prospective", "quorum-candidate", "quorum-leader", "quorum-follower", "quorum-vote-granted", "quorum-quorum-lost", "quorum-diverged",
-	"quorum-leader-resigned", "quorum-removed", "quorum-voter-added", "quorum-voter-removed",
+	"quorum-leader-resigned", "quorum-removed", "quorum-voter-added", "quorum-voter-removed", "quorum-version-raised",
 	"metadata-log-truncated", "metadata-snapshot-installed", "election-within-election", "snapshot-installed-on-voter", "snapshot-read",
 	// Brokers.
 	"broker-registered", "broker-fenced", "broker-unfenced", "broker-stopping", "feature-level", "rolling-restart",

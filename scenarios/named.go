@@ -84,6 +84,7 @@ var named = []Scenario{
 	{"shrinking-reassignment", "invariant I33: copies go only when all that stay are in sync", shrinkingReassignment},
 	{"restarted-controller", "KAFKA-10527, invariant I9: a leader of the quorum that restarts leads nothing by what it was", restartedController},
 	{"voter-changes", "KIP-853, invariant I35: voters change one at a time, and after a commit in the leader's own epoch", voterChanges},
+	{"raised-version", "KIP-853, invariant I35: kraft.version is raised while the cluster works, and configured voters can be changed then", raisedVersion},
 	{"synced-followers", "SPEC R4: with flush.messages=1 a follower has what it has synced", syncedFollowers},
 	{"lagging-leader", "KIP-392, invariant I6: a follower tells nobody less than before, though its leader knows less", laggingLeader},
 	{"older-leader", "invariant I1: what an older leader answers to who follows another is not copied", olderLeader},

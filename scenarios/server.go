@@ -10,6 +10,7 @@ import (
 	"seedlog/node/config"
 	"seedlog/node/event"
 	"seedlog/node/quorum"
+	"seedlog/node/raft"
 	"seedlog/node/replica"
 	"seedlog/sim"
 	"seedlog/sim/sched"
@@ -189,9 +190,12 @@ func (s *server) saw(e event.Event) {
 		if e, ok := e.(quorum.Noted); ok && s.r.cluster != nil {
 			s.r.cluster.ghost.granted(s, e.Note)
 		}
-	case "quorum-voter-added", "quorum-voter-removed", "quorum-voter-updated":
+	case "quorum-voter-added", "quorum-voter-removed", "quorum-voter-updated", "quorum-version-raised":
 		if e, ok := e.(quorum.Noted); ok && s.r.cluster != nil {
 			s.r.cluster.ghost.voters(s, e.Note)
+			if e.Note.Kind == raft.VersionRaised && s.r.cluster.onRaised != nil {
+				s.r.cluster.onRaised(s)
+			}
 		}
 	case "quorum-leader":
 		if e, ok := e.(quorum.Noted); ok && s.r.cluster != nil && s.r.cluster.onLeader != nil {

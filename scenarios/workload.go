@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"seedlog/clock/task"
+	"seedlog/node/meta"
 	"seedlog/scenarios/client"
 )
 
@@ -140,7 +141,21 @@ func DrawClusterWorkload(rng *rand.Rand, r *Run) *Workload {
 	}
 	r.drawDirMoves(w)
 	r.drawUpgrader(w)
+	r.drawRaise(w)
 	return w
+}
+
+// drawRaise has kraft.version raised in half of the clusters whose voters are configured. It
+// draws from a stream of its own, so that runs without it are as they were.
+func (r *Run) drawRaise(w *Workload) {
+	rng := r.Rand("raise")
+	if r.cluster.dynamic || rng.IntN(2) == 0 {
+		return
+	}
+	e, group := r.Env(5 * time.Second)
+	o := &client.Operator{Env: e, Features: []client.Feature{{Name: meta.KRaftVersionFeature, Min: 1, Max: 1}}, FeaturesOnly: true,
+		Ops: 1 + rng.IntN(8), Pace: drawn(rng, 200*time.Millisecond, 10*time.Second), Did: r.count}
+	w.add(group, "raiser", o.Run)
 }
 
 // drawUpgrader has the levels of features raised and lowered, where the builds differ.

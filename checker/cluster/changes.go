@@ -52,6 +52,37 @@ func (q *Quorum) Changed(leader int32, offset int64) {
 	}
 }
 
+// Raised is I35 for configured voters that a leader has just written into its own log, in the
+// batch with the offset: they are those of before, each with the directory that it has, and the
+// level of kraft.version stands before them in the same batch: no log has the one without the
+// other, wherever it ends.
+func (q *Quorum) Raised(leader int32, offset int64) {
+	l := &q.logs[leader-1]
+	at := find(l.batches, offset)
+	if at == len(l.batches) || l.batches[at].Base > offset {
+		return // a snapshot took its place
+	}
+	records, err := l.batches[at].Records()
+	if err != nil {
+		return // what cannot be read is found by others
+	}
+	where := fmt.Sprintf("metadata log of node %d", leader)
+	first := records[0]
+	if len(first.Key) < 4 || binary.BigEndian.Uint16(first.Key[2:]) != 5 || len(first.Value) < 4 || binary.BigEndian.Uint16(first.Value[2:]) != 1 {
+		q.v.Failf("I35", where, "the configured voters are named at offset %d, and the batch does not begin with kraft.version 1", offset)
+	}
+	named := votersIn(records)
+	same := func(a, b Voter) bool { return a.ID == b.ID }
+	if !slices.EqualFunc(named, q.initial, same) {
+		q.v.Failf("I35", where, "the voters at offset %d are %v, and %v are configured", offset, named, q.initial)
+	}
+	for _, v := range named {
+		if v.Directory == (ID{}) || !q.Live(v) {
+			q.v.Failf("I35", where, "voter %d is named at offset %d with the directory %x, which is not its own", v.ID, offset, v.Directory)
+		}
+	}
+}
+
 // have counts the voters that have a batch durably.
 func (q *Quorum) have(voters []Voter, b *logfile.Batch) (n int) {
 	for _, v := range voters {

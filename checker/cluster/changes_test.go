@@ -53,6 +53,37 @@ func TestVotersChangeOneAtATimeAndAfterACommit(t *testing.T) {
 	}
 }
 
+func TestConfiguredVotersAreNamedAsTheyAre(t *testing.T) {
+	dirs := []ID{{1}, {2}, {3}}
+	all := []Voter{{1, dirs[0]}, {2, dirs[1]}, {3, dirs[2]}}
+	raised := func(level int16, voters ...Voter) logfile.Batch {
+		return mixed(1, 1, []int16{5, 6}, new(writer).i16(0).i16(level).uvarint(0).b, votersValue(voters))
+	}
+	for _, c := range []struct {
+		name string
+		b    logfile.Batch
+		want string
+	}{
+		{"all of them", raised(1, all...), ""},
+		{"without the level", votersRec(1, 1, all...), "I35"},
+		{"at level 0", raised(0, all...), "I35"},
+		{"one left out", raised(1, all[:2]...), "I35"},
+		{"a directory unknown", raised(1, all[0], all[1], Voter{ID: 3}), "I35"},
+		{"a directory of another", raised(1, all[0], all[1], Voter{3, dirs[1]}), "I35"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			var v checker.Verdict
+			q := NewQuorum(3, []Voter{{ID: 1}, {ID: 2}, {ID: 3}}, &v)
+			for i, d := range dirs {
+				q.Directory(int32(i+1), d)
+			}
+			q.See(1, 0, logs{leads(0, 1, 1), c.b}, 0, 1)
+			q.Raised(1, c.b.Last)
+			found(t, &v, c.want)
+		})
+	}
+}
+
 func TestWhatIsAcknowledgedAsSyncedIsDurable(t *testing.T) {
 	only := func(ids ...int32) func(int32) bool {
 		return func(node int32) bool {

@@ -138,7 +138,13 @@ func configRec(topic, name, value string) []byte {
 
 // batch makes a batch of values; control gives its records that key type.
 func batch(base int64, epoch int32, control int16, values ...[]byte) logfile.Batch {
+	return mixed(base, epoch, slices.Repeat([]int16{control}, len(values)), values...)
+}
+
+// mixed makes a batch of values with a key type for each.
+func mixed(base int64, epoch int32, controls []int16, values ...[]byte) logfile.Batch {
 	var body []byte
+	control := controls[0]
 	for i, v := range values {
 		r := []byte{0}
 		r = binary.AppendVarint(r, 0)
@@ -146,7 +152,7 @@ func batch(base int64, epoch int32, control int16, values ...[]byte) logfile.Bat
 		if control >= 0 {
 			r = binary.AppendVarint(r, 4)
 			r = binary.BigEndian.AppendUint16(r, 0)
-			r = binary.BigEndian.AppendUint16(r, uint16(control))
+			r = binary.BigEndian.AppendUint16(r, uint16(controls[i]))
 		} else {
 			r = binary.AppendVarint(r, -1)
 		}

@@ -211,11 +211,15 @@ func TestAnUncommittedChangeIsPending(t *testing.T) {
 
 // votersRec is a control record that names the voters.
 func votersRec(base int64, epoch int32, voters ...Voter) logfile.Batch {
+	return batch(base, epoch, 6, votersValue(voters))
+}
+
+func votersValue(voters []Voter) []byte {
 	w := new(writer).i16(0).uvarint(uint64(len(voters) + 1))
 	for _, v := range voters {
 		w.i32(v.ID).id(v.Directory).uvarint(1).i16(0).i16(1).uvarint(0).uvarint(0)
 	}
-	return batch(base, epoch, 6, w.uvarint(0).b)
+	return w.uvarint(0).b
 }
 
 func TestVotersCommitFromTheRecordThatNamesThem(t *testing.T) {
