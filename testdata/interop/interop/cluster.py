@@ -35,7 +35,7 @@ class Cluster:
 
     def __init__(self, directory):
         self.directory = Path(directory)
-        base = self._free_ports()
+        base = free_ports()
         self.brokers = [f"127.0.0.1:{base + 2 * i}" for i in range(NODES)]
         self.controllers = ",".join(f"127.0.0.1:{base + 2 * i + 1}" for i in range(NODES))
         self.address = ",".join(self.brokers)
@@ -48,14 +48,6 @@ class Cluster:
         if line.strip() != "bootstrap.servers=" + self.address:
             self.end()
             raise Failure(f"seedlog dev says {line!r}: {self.log_tail()}")
-
-    @staticmethod
-    def _free_ports():
-        """The first of a row of free ports, below those that connections leave from: a killed node's stay free."""
-        while True:
-            base = random.randrange(10000, 32768 - 2 * NODES)
-            if all(_free(base + k) for k in range(2 * NODES)):
-                return base
 
     def node_dir(self, node):
         return self.directory / "dev" / f"node-{node}"
@@ -80,6 +72,14 @@ class Cluster:
         if self.process.poll() is None:
             self.process.kill()
             self.process.wait()
+
+
+def free_ports():
+    """The first of a row of free ports, below those that connections leave from: a killed node's stay free."""
+    while True:
+        base = random.randrange(10000, 32768 - 2 * NODES)
+        if all(_free(base + k) for k in range(2 * NODES)):
+            return base
 
 
 def _free(port):

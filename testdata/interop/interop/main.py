@@ -8,6 +8,7 @@ import traceback
 
 import clients
 import cluster
+import configured
 import dumps
 import report
 import tools
@@ -126,6 +127,8 @@ def main():
     with_tools, kills = wanted("cluster") or "cluster-tools" in only, wanted("cluster") or "cluster-kills" in only
     if with_tools or kills:
         checks += run_cluster(with_tools, kills)
+    if with_tools:
+        checks.append(check("cluster of configured voters: kafka-features, kafka-metadata-quorum", configured.upgrade))
     report.table(rows, checks)
     if args.write_docs and only:
         report.update_docs(checks)

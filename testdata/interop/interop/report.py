@@ -96,5 +96,9 @@ def write_docs(rows, checks, n):
         "upgraded and downgraded, dry and for good, and was refused. One node after the other was killed with -9 and came back 12 s",
         "later while the clients wrote and read as above; then each partition was the same on all three nodes, byte for byte, and",
         "the newest snapshot of the metadata on each node was one that it wrote itself.",
+        "",
+        "The nodes with configured voters (`controller.quorum.voters`) began at kraft.version 0. kafka-features raised it to 1, dry and",
+        "for good, and was refused a downgrade; kafka-metadata-quorum showed the directory ids then, and removed and added a",
+        "controller, which it was refused before; kafka-dump-log read the level and the voters in each node's log.",
     ]
     DOCS.write_text("\n".join(lines) + "\n")
