@@ -242,6 +242,7 @@ func failedOverReassignment(r *Run) {
 		s.must(slices.Equal(p.Adding, []int32{6}) && slices.Equal(p.Removing, []int32{5}) && p.Leader == 4, "R9",
 			"under the next controller: adding %v, removing %v, leader %d", p.Adding, p.Removing, p.Leader)
 		s.produce(4, topic, -1, 5, nil)
+		s.wait(2 * time.Second) // what node 4 sends to the killed controller is in doubt (decision 0015)
 		s.assign(topic, nil)
 		s.until("it is taken back", 20*time.Second, func() bool {
 			p := s.partition(topic)
