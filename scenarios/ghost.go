@@ -36,6 +36,7 @@ type ghost struct {
 
 // watched is one log directory as it was read last.
 type watched struct {
+	reading  bool
 	id       cluster.ID
 	named    simdisk.Seen // the file that says the id
 	files    []file
@@ -250,8 +251,15 @@ func segments(s *server, path string) (out []int64) {
 	return out
 }
 
-// read brings what is known of the log up to date; entries[:kept] are as they were.
+// read brings what is known of the log up to date; entries[:kept] are as they were. It runs in the
+// midst of the nodes' tasks, and nothing that it calls may wait or take a task's lock: another task
+// would read meanwhile.
 func (w *watched) read(s *server, path string) (kept int, changed bool) {
+	if w.reading {
+		panic("scenarios: a check waited while it read " + path)
+	}
+	w.reading = true
+	defer func() { w.reading = false }()
 	bases := segments(s, path)
 	// Segments that were removed from the front take their entries along.
 	for len(w.files) > 0 && (len(bases) == 0 || w.files[0].base < bases[0]) {
@@ -284,7 +292,7 @@ func (w *watched) read(s *server, path string) (kept int, changed bool) {
 		changed = true
 		f.seen = now
 		batches, whole, _ := logfile.Scan(b)
-		if !s.Ready() {
+		if !s.serves {
 			before := w.entries[at : at+f.count]
 			if n := sound(before, start, batches); n < len(batches) {
 				batches, whole = batches[:n], batches[n].Pos
@@ -304,7 +312,7 @@ func (w *watched) read(s *server, path string) (kept int, changed bool) {
 
 // sound is how many batches of a segment that begins at start a recovery may keep, behind those
 // before. Offset and epoch lie outside of a batch's CRC, and a power loss may have torn it there:
-// it names nothing then. What a node has written since it recovered is not excused.
+// it names nothing then. What a node has written since it serves is not excused.
 func sound(before []cluster.Entry, start int64, batches []logfile.Batch) int {
 	next, epoch := int64(-1), int32(math.MinInt32)
 	if n := len(before); n > 0 {

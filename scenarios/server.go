@@ -45,6 +45,8 @@ type server struct {
 	formatting bool
 	// gone says that the machine is never to be started again.
 	gone bool
+	// serves says that the running incarnation has recovered its logs and serves.
+	serves bool
 	// bootedAt is the end of the committed metadata when the running incarnation began.
 	bootedAt int64
 }
@@ -88,6 +90,7 @@ func (s *server) end(power bool) {
 		c.ghost.look()
 	}
 	s.guard.crashing(power)
+	s.serves = false
 	switch {
 	case power:
 		s.PowerLoss()
@@ -125,7 +128,7 @@ func (s *server) boot() bool {
 	if s.r.Config == nil || s == s.r.servers[0] {
 		s.r.Config = cfg
 	}
-	s.inQuorum = false
+	s.inQuorum, s.serves = false, false
 	s.offline, s.born, s.forgets = false, s.r.Rec.Stamp(), s.Disk.Count(simdisk.SyncForgets).Fired
 	if c := s.r.cluster; c != nil {
 		c.ghost.look()
@@ -175,8 +178,11 @@ func (s *server) saw(e event.Event) {
 	}
 	switch e.Name() {
 	case "node-state":
-		if e, ok := e.(event.NodeState); ok && e.Stage == "loaded" && s.r.cluster != nil {
-			s.guard.afterLoad(e.Text)
+		if e, ok := e.(event.NodeState); ok {
+			s.serves = s.serves || e.Stage == "serving"
+			if e.Stage == "loaded" && s.r.cluster != nil {
+				s.guard.afterLoad(e.Text)
+			}
 		}
 	case "leader-began":
 		if e, ok := e.(event.LeaderBegan); ok && s.r.cluster != nil {
