@@ -24,6 +24,7 @@ type (
 		leader, leaderEpoch, epoch      int32
 		elr, known                      []int32
 		dirs                            []ID
+		recovering                      int8
 	}
 	partitionChange struct {
 		index                                int32
@@ -32,6 +33,7 @@ type (
 		known                                []int32
 		leader                               int32 // -2: unchanged
 		dirs                                 []ID  // nil: unchanged
+		recovering                           int8  // -1: unchanged
 	}
 	registerBroker struct {
 		id               int32
@@ -267,6 +269,8 @@ func (r *reader) partition(version uint64) any {
 	}
 	r.tags(func(tag uint64, in *reader) {
 		switch tag {
+		case 0:
+			rec.recovering = in.int8()
 		case 1:
 			rec.elr = in.int32s()
 		case 2:
@@ -277,7 +281,7 @@ func (r *reader) partition(version uint64) any {
 }
 
 func (r *reader) change() any {
-	rec := partitionChange{index: r.int32(), topic: r.uuid(), leader: -2}
+	rec := partitionChange{index: r.int32(), topic: r.uuid(), leader: -2, recovering: -1}
 	r.tags(func(tag uint64, in *reader) {
 		switch tag {
 		case 0:
@@ -290,6 +294,8 @@ func (r *reader) change() any {
 			rec.removing = in.int32s()
 		case 4:
 			rec.adding = in.int32s()
+		case 5:
+			rec.recovering = in.int8()
 		case 6:
 			rec.elr = in.int32s()
 		case 7:

@@ -84,6 +84,12 @@ func changeRec(id ID, isr, replicas, removing, adding, elr []int32, leader int32
 	return append(w.b, tags.b...)
 }
 
+// uncleanRec elects who may lack records, alone in its ISR and recovering.
+func uncleanRec(id ID, elr []int32, leader int32) []byte {
+	w := rec(5, 2).i32(0).id(id).uvarint(4)
+	return w.tag(0, new(writer).i32s([]int32{leader})).tag(1, new(writer).i32(leader)).tag(5, new(writer).i8(1)).tag(6, new(writer).i32s(elr)).b
+}
+
 // known is what nodes support where a test is not about that.
 var known = []span{{"eligible.leader.replicas.version", 0, 1}, {"f", 0, 9}, {"g", 0, 9}, {metadataVersion, 21, 27}}
 

@@ -186,7 +186,7 @@ func TestAnUncleanElectionLosesWhatNobodyWasToldOf(t *testing.T) {
 		r.State.apply([][]byte{changeRec(topicID(9), []int32{1}, nil, nil, nil, nil, 1)}, 61)
 		r.Began(1, "t-0", 1, longest, 32)
 		r.Losses()
-		r.State.apply([][]byte{changeRec(topicID(9), []int32{2}, nil, nil, nil, nil, 2)}, 62)
+		r.State.apply([][]byte{uncleanRec(topicID(9), nil, 2)}, 62)
 		r.Began(2, "t-0", 2, 10, 33)
 		if lost := r.Losses(); len(lost) != 1 || lost[0].Offset != 10 || !lost[0].Unclean {
 			t.Errorf("others have %d: losses %+v", longest, lost)
@@ -215,7 +215,7 @@ func TestAnUncleanElectionLosesWhatStandsWhereTheNewLeaderHasItsOwn(t *testing.T
 	r := replicated3(&v, 1)
 	r.State.apply([][]byte{configRec("t", "unclean.leader.election.enable", "true")}, 60)
 	lead := func(node, epoch int32, end int64) []Loss {
-		r.State.apply([][]byte{changeRec(topicID(9), []int32{node}, nil, nil, nil, nil, node)}, 60+int64(epoch))
+		r.State.apply([][]byte{uncleanRec(topicID(9), nil, node)}, 60+int64(epoch))
 		r.Began(node, "t-0", epoch, end, uint64(epoch))
 		return r.Losses()
 	}
@@ -273,7 +273,7 @@ func TestAnEmptyLeadersLossIsTold(t *testing.T) {
 		r.Crashed(2, func(string) bool { return true })
 		r.Crashed(3, func(string) bool { return true })
 		r.See(2, "t-0", topicID(9), c.start, c.have, 0)
-		r.State.apply([][]byte{changeRec(topicID(9), []int32{2}, nil, nil, nil, nil, 2)}, 62)
+		r.State.apply([][]byte{uncleanRec(topicID(9), nil, 2)}, 62)
 		r.Began(2, "t-0", 1, 8, 33)
 		if lost := r.Losses(); len(lost) != 1 || lost[0].Offset != 8 || lost[0].Empty != c.want {
 			t.Errorf("a log that begins at %d: losses %+v", c.start, lost)

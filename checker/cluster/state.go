@@ -27,8 +27,12 @@ type Partition struct {
 	// wasISR and wasEligible are before the present batch of records: its ISR, and who could be
 	// elected without being in it.
 	wasISR, wasEligible []int32
-	known               []int32 // the last known leader
-	dirs                []ID    // of each replica, or none
+	// recovering: the leader was elected uncleanly, and has not said yet that it leads with what it has.
+	recovering bool
+	// wasELR is who was eligible beside the ISR.
+	wasELR []int32
+	known  []int32 // the last known leader
+	dirs   []ID    // of each replica, or none
 	// leaders by leader epoch.
 	leaders map[int32]int32
 	touched bool
@@ -77,7 +81,7 @@ type State struct {
 	next        int64 // producer id
 	v           *checker.Verdict
 	touched     []*Partition
-	fenced      bool           // a broker was fenced in the present batch
+	fenced      bool           // a broker was fenced or unregistered in the present batch
 	came        []int32        // brokers that registered in it
 	finalized   []featureLevel // levels that changed in it
 	elrEnds     bool           // it ends the eligible leader replicas
@@ -227,6 +231,7 @@ func (s *State) record(rec any, at int64) {
 		s.fenced = s.fenced || r.fenced
 	case unregisterBroker:
 		s.Brokers = slices.DeleteFunc(s.Brokers, func(b *Broker) bool { return b.ID == r.id })
+		s.fenced = true // and gone
 	case brokerChange:
 		if b := s.Broker(r.id); b != nil {
 			b.Fenced = r.fenced > 0 || b.Fenced && r.fenced == 0
@@ -261,7 +266,8 @@ func (s *State) record(rec any, at int64) {
 func (s *State) touch(p *Partition) {
 	if !p.touched {
 		p.touched, p.wasISR = true, slices.Clone(p.ISR)
-		if p.wasEligible = slices.Clone(p.ELR); len(p.ELR) == 0 {
+		p.wasELR = slices.Clone(p.ELR)
+		if p.wasEligible = p.wasELR; len(p.ELR) == 0 {
 			p.wasEligible = slices.Clone(p.known)
 		}
 		s.touched = append(s.touched, p)
@@ -281,7 +287,7 @@ func (s *State) partition(r partitionRecord, at int64) {
 	s.touch(p)
 	p.Placed = at
 	p.Replicas, p.ISR, p.ELR, p.known, p.Adding, p.Removing = r.replicas, r.isr, r.elr, r.known, r.adding, r.removing
-	p.Leader, p.LeaderEpoch, p.Epoch, p.dirs = r.leader, r.leaderEpoch, r.epoch, r.dirs
+	p.Leader, p.LeaderEpoch, p.Epoch, p.dirs, p.recovering = r.leader, r.leaderEpoch, r.epoch, r.dirs, r.recovering == 1
 }
 
 func (s *State) change(r partitionChange, at int64) {
@@ -308,6 +314,9 @@ func (s *State) change(r partitionChange, at int64) {
 	if r.dirs != nil {
 		p.dirs = r.dirs
 	}
+	if r.recovering >= 0 {
+		p.recovering = r.recovering == 1
+	}
 	if r.leader != -2 {
 		p.Leader = r.leader
 		p.LeaderEpoch++
@@ -324,7 +333,8 @@ func (s *State) Unclean(topic string) bool {
 }
 
 // elected is I3 for elections: who is elected was in the ISR or eligible, unless there was
-// nobody left who did not just come back from a crash, or the topic allows others.
+// nobody left who did not just come back from a crash, or the topic allows others. Such a leader
+// is marked as recovering (R6, KIP-704).
 func (s *State) elected(was, p *Partition, at int64) {
 	if len(was.Adding)+len(was.Removing) > 0 && len(p.Adding)+len(p.Removing) == 0 {
 		return // the end of a reassignment, which lets in and elects at once
@@ -333,6 +343,9 @@ func (s *State) elected(was, p *Partition, at int64) {
 		return
 	}
 	p.stranger = p.LeaderEpoch
+	if !p.recovering {
+		s.v.Failf("R6", p.Name(), "broker %d, which was neither in the ISR %v nor eligible %v, is elected in epoch %d and not recovering (metadata offset %d)", p.Leader, was.ISR, was.ELR, p.LeaderEpoch, at)
+	}
 	left := slices.DeleteFunc(slices.Concat(was.ISR, was.ELR), func(id int32) bool { return slices.Contains(s.came, id) })
 	if len(left) > 0 && !s.Unclean(p.Topic) {
 		s.v.Failf("I3", p.Name(), "broker %d is elected in epoch %d, and was neither in the ISR %v nor eligible %v (metadata offset %d)", p.Leader, p.LeaderEpoch, was.ISR, was.ELR, at)
@@ -368,7 +381,7 @@ func same(a, b []int32) bool {
 	return len(a) == len(b) && !slices.ContainsFunc(a, func(id int32) bool { return !slices.Contains(b, id) })
 }
 
-// checkPartition is I8, and I9 for partitions, after a batch of records that changed it.
+// checkPartition is I8, I9 for partitions, and that each replica has a broker of its own (R8), after a batch of records that changed it.
 func (s *State) checkPartition(p *Partition, at int64) {
 	fail := func(invariant, format string, args ...any) {
 		s.v.Failf(invariant, p.Name(), "%s (metadata offset %d: replicas %v, ISR %v, ELR %v, leader %d in epoch %d, partition epoch %d)",
@@ -378,6 +391,11 @@ func (s *State) checkPartition(p *Partition, at int64) {
 		fail("I9", "broker %d led in this epoch before", leader)
 	}
 	p.leaders[p.LeaderEpoch] = p.Leader
+	for i, id := range p.Replicas {
+		if slices.Contains(p.Replicas[i+1:], id) {
+			fail("R8", "two replicas are on broker %d", id)
+		}
+	}
 	for i, id := range p.ISR {
 		if !slices.Contains(p.Replicas, id) {
 			fail("I8", "%d of the ISR is no replica", id)
@@ -389,6 +407,11 @@ func (s *State) checkPartition(p *Partition, at int64) {
 	for _, id := range p.ELR {
 		if !slices.Contains(p.Replicas, id) {
 			fail("I8", "eligible leader %d is no replica", id)
+		}
+	}
+	for _, id := range p.wasELR {
+		if s.forgets(p, id) {
+			fail("I8", "broker %d was eligible, nothing happened to it, and it is not any more", id)
 		}
 	}
 	if len(p.ISR) >= s.MinISR(p) && len(p.ELR) > 0 {
@@ -409,6 +432,18 @@ func (s *State) checkPartition(p *Partition, at int64) {
 			fail("I8", "the leader is fenced: %+v", b)
 		}
 	}
+}
+
+// forgets reports whether a broker that was eligible is it no more without a reason: a larger ISR,
+// which it may be in itself, its new start, a reassignment or an unclean election.
+func (s *State) forgets(p *Partition, id int32) bool {
+	switch {
+	case s.loading, !s.ELR(), s.elrEnds, len(p.ISR) >= s.MinISR(p), p.stranger == p.LeaderEpoch:
+		return false
+	case slices.Contains(p.ELR, id), slices.Contains(p.ISR, id), !slices.Contains(p.Replicas, id):
+		return false
+	}
+	return s.Broker(id) != nil && !slices.Contains(s.came, id)
 }
 
 // lost reports whether the broker's replica is in a directory that it does not have: one that
