@@ -94,6 +94,9 @@ func isolatedController(r *Run) {
 			return s.cluster.ghost.quorum.State.Named(name+"-0") != nil
 		}
 		s.must(code != 0 || known("alone"), "I31", "a topic was made, and no majority has it")
+		// Nor is what rests on that.
+		code = s.create(4, "alone", 300)
+		s.must(code != kerr.TopicAlreadyExists.Code || known("alone"), "I31", "a topic is said to exist, and no majority has it")
 		s.wait(5 * time.Second)
 		for until := s.World.Now().Add(20 * time.Second); code != 0 && s.World.Now() < until && !s.failed; {
 			if code = s.create(4, "new", 2000); code == kerr.TopicAlreadyExists.Code {
@@ -102,6 +105,32 @@ func isolatedController(r *Run) {
 		}
 		s.must(code == 0, "liveness", "the metadata does not change 25 seconds after its leader was cut off: %s", client.CodeName(code))
 		s.must(code != 0 || known("new") || known("alone"), "I31", "a topic was made, and no majority has it")
+		s.together()
+	})
+}
+
+// minorityController is isolatedController for a leader that still hears of somebody: of five
+// voters one other is not enough.
+func minorityController(r *Run) {
+	tellCluster(r, shape{nodes: 6, voters: 5, elr: 1}, func(s *tale) {
+		old := s.cluster.controller()
+		if !s.must(old != nil, "liveness", "nobody leads the quorum") {
+			return
+		}
+		friend := old.id%5 + 1
+		for id := int32(1); id <= 5; id++ {
+			if id != old.id && id != friend {
+				s.apart(id, old.id, friend)
+			}
+		}
+		s.until("another leads the quorum", 20*time.Second, func() bool { c := s.cluster.controller(); return c != nil && c != old })
+		code := int16(-1)
+		for until := s.World.Now().Add(20 * time.Second); code != 0 && s.World.Now() < until && !s.failed; {
+			if code = s.create(6, "new", 2000); code == kerr.TopicAlreadyExists.Code {
+				code = 0 // an answer was lost
+			}
+		}
+		s.must(code == 0, "liveness", "a broker that all voters reach changes nothing 20 seconds after its leader was left with one of five: %s", client.CodeName(code))
 		s.together()
 	})
 }

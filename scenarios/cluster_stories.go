@@ -290,23 +290,41 @@ func reassignmentStory(r *Run) {
 // closestReplica is SPEC R11 and KIP-392: the leader sends a client of a rack to the replica
 // there, which answers up to what it knows committed.
 func closestReplica(r *Run) {
+	r.Set("replica.lag.time.max.ms", "6000")
 	r.Set("replica.selector.class", "org.apache.kafka.common.replica.RackAwareReplicaSelector")
 	tellCluster(r, six(1), func(s *tale) {
 		topic := s.replicated("close", []int32{4, 5, 6})
 		s.produce(4, topic, -1, 10, nil)
 		s.wait(2 * time.Second)
-		ask := func(id int32) (got client.Fetched) {
+		ask := func(id int32, offset int64) (got client.Fetched) {
 			s.at(id, "fetch", func(t *task.T, p *client.Plain) {
 				p.Routes.Rack = s.node(5).rack
 				var err error
-				got, err = p.Fetch(t, topic, 0, 11, 0, -1)
+				got, err = p.Fetch(t, topic, 0, 11, offset, -1)
 				_ = s.ok(err, "fetch") && s.code(got.Code, nil, "fetch")
 			})
 			return got
 		}
-		got := ask(4)
+		got := ask(4, 0)
 		s.must(got.Preferred == 5 && len(got.Batches) == 0, "R11", "the leader sends to %d, with %d batches", got.Preferred, len(got.Batches))
-		got = ask(5)
+		got = ask(5, 0)
 		s.must(got.HighWatermark == 10 && len(got.Batches) == 10, "R11", "the replica says %d, with %d batches", got.HighWatermark, len(got.Batches))
+		// Nobody is sent to a replica that does not have the offset, or is not in sync.
+		s.apart(5, 4)
+		s.produce(4, topic, 1, 5, nil)
+		got = ask(4, 12)
+		s.must(got.Preferred < 0, "R11", "who reads from offset 12 is sent to %d, which ends at %d", got.Preferred, s.ends(topic)[5])
+		s.isr(topic, 2)
+		got = ask(4, 0)
+		s.must(got.Preferred < 0 && len(got.Batches) == 15, "R11", "the leader sends to %d, which is not in the ISR %v, with %d batches", got.Preferred, s.partition(topic).ISR, len(got.Batches))
+		s.together()
+		s.equal(topic, 15)
+		for range 20 {
+			if got = ask(4, 0); got.Preferred == 5 || s.failed {
+				break
+			}
+			s.wait(500 * time.Millisecond)
+		}
+		s.must(got.Preferred == 5, "R11", "the replica is in sync again, and the leader sends to %d", got.Preferred)
 	})
 }

@@ -104,7 +104,81 @@ func fetchSessions(r *Run) {
 			f.fetch(t, -1, nil)
 			s.code(f.fetch(t, 7, nil).ErrorCode, kerr.FetchSessionIDNotFound, "a session that was ended")
 		})
+		s.inTurn(topic)
+		s.ownSessions(topic)
 	})
+}
+
+// ownSessions: no session is anybody else's, also when others ended.
+func (s *story) ownSessions(topic *client.Topic) {
+	s.client("several sessions", func(t *task.T, p *client.Plain) {
+		var live []*fetchSession
+		for i := range int32(24) {
+			f := &fetchSession{s: s, p: p, topic: topic, maxBytes: 1 << 20}
+			f.id = f.fetch(t, 0, map[int32]int64{i % 3: 2}).SessionID
+			taken := slices.ContainsFunc(live, func(o *fetchSession) bool { return o.id == f.id })
+			if !s.must(f.id != 0 && !taken, "I29", "session %d has the id %d, which is another's: %v", i, f.id, taken) {
+				return
+			}
+			if live = append(live, f); i%3 == 1 {
+				live[0].fetch(t, -1, nil)
+				live = live[1:]
+			}
+		}
+		for _, f := range live {
+			resp := f.fetch(t, 1, nil)
+			s.code(resp.ErrorCode, nil, "a session that was not ended")
+			all, _ := answers(resp)
+			s.must(len(all) <= 1, "I29", "a session of one partition is answered with %v", all)
+		}
+	})
+}
+
+// inTurn is what max_bytes lets through: so many bytes in all, and whoever got nothing comes first
+// the next time.
+func (s *story) inTurn(topic *client.Topic) {
+	s.client("in turn", func(t *task.T, p *client.Plain) {
+		f := &fetchSession{s: s, p: p, topic: topic, maxBytes: 1 << 20}
+		start := make(map[int32]int64)
+		for i := range topic.Partitions {
+			a, err := p.Produce(t, topic, i, 9, -1, batch(t.UnixMilli(), nobody, 2, 100, 0))
+			if !s.ok(err, "produce") || !s.code(a.Code, nil, "produce") {
+				return
+			}
+			start[i] = a.Base
+		}
+		first := f.fetch(t, 0, start)
+		_, full := answers(first)
+		if !s.must(len(full) == 3, "I29", "with room for all only %v have records", full) {
+			return
+		}
+		size := bytesOf(first) / 3
+		f.id = first.SessionID
+		for i, most := range []int{size, size + size/2, 2 * size} {
+			f.maxBytes = int32(most)
+			got := bytesOf(f.fetch(t, int32(i+1), nil))
+			s.must(got == most, "I29", "an answer has %d bytes of records, and max_bytes is %d", got, most)
+		}
+		f.maxBytes = 1
+		seen := make(map[int32]bool)
+		for i := range 3 {
+			_, full := answers(f.fetch(t, int32(i+4), nil))
+			for _, id := range full {
+				seen[id] = true
+			}
+		}
+		s.must(len(seen) == 3, "I29", "three answers with one batch each are of the partitions %v alone", seen)
+	})
+}
+
+// bytesOf is how many bytes of records an answer has.
+func bytesOf(resp *kmsg.FetchResponse) (n int) {
+	for _, topic := range resp.Topics {
+		for i := range topic.Partitions {
+			n += len(topic.Partitions[i].RecordBatches)
+		}
+	}
+	return n
 }
 
 // sequences: where a producer's sequences wrap, and what a new epoch begins with.

@@ -91,7 +91,25 @@ func promptAnswers(r *Run) {
 			return produceAndAsk(t, p, topic)
 		})
 		c.wait()
+		c.queue(topic, int64(producers)*each)
 	})
+}
+
+// queue is many who wait for one record, after which nothing comes that could wake those who were
+// passed by.
+func (c *crowd) queue(topic *client.Topic, end int64) {
+	for range 60 {
+		c.spawn("wait", 1, func(t *task.T, p *client.Plain, _ int) error {
+			_, err := p.Await(t, topic, 0, end, crowdDeadline)
+			return err
+		})
+	}
+	c.story.wait(500 * time.Millisecond)
+	c.spawn("produce for all", 1, func(t *task.T, p *client.Plain, _ int) error {
+		_, err := p.Produce(t, topic, 0, 9, -1, batch(t.UnixMilli(), nobody, 1, 50, 0))
+		return err
+	})
+	c.wait()
 }
 
 // produceAndAsk sends batches and a question behind them, which is answered in its turn: once
