@@ -21,6 +21,17 @@ type impostor struct {
 
 // register has a new broker known to the controller, which is fenced at first.
 func (s *tale) register(id int32) *impostor {
+	b := &impostor{s: s, id: id, epoch: -1}
+	s.control("register", func(ask func(kmsg.Request) kmsg.Response) {
+		if resp, ok := ask(registration(id)).(*kmsg.BrokerRegistrationResponse); ok && s.code(resp.ErrorCode, nil, "register") {
+			b.epoch = resp.BrokerEpoch
+		}
+	})
+	return b
+}
+
+// registration is that of a broker without a process.
+func registration(id int32) *kmsg.BrokerRegistrationRequest {
 	req := kmsg.NewPtrBrokerRegistrationRequest()
 	req.Version, req.BrokerID, req.ClusterID, req.PreviousBrokerEpoch = 4, id, clusterID, -1
 	req.IncarnationID[0], req.IncarnationID[15] = 1, byte(id)
@@ -34,13 +45,7 @@ func (s *tale) register(id int32) *impostor {
 		rf.Name, rf.MinSupportedVersion, rf.MaxSupportedVersion = f.Name, f.Min, f.Max
 		req.Features = append(req.Features, rf)
 	}
-	b := &impostor{s: s, id: id, epoch: -1}
-	s.control("register", func(ask func(kmsg.Request) kmsg.Response) {
-		if resp, ok := ask(req).(*kmsg.BrokerRegistrationResponse); ok && s.code(resp.ErrorCode, nil, "register") {
-			b.epoch = resp.BrokerEpoch
-		}
-	})
-	return b
+	return req
 }
 
 // reports that the broker has read the metadata up to an offset, and returns whether it is fenced.

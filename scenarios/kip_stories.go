@@ -84,6 +84,11 @@ func fencedReaders(r *Run) {
 // propose sends an AlterPartition in the name of the partition's leader to the active
 // controller: the ISR with the brokers' epochs.
 func (s *tale) propose(topic *client.Topic, isr []int32, epochs []int64) (code int16) {
+	return s.proposeAs(topic, isr, epochs, nil)
+}
+
+// proposeAs is propose with something wrong about it.
+func (s *tale) proposeAs(topic *client.Topic, isr []int32, epochs []int64, spoil func(*kmsg.AlterPartitionRequest, *kmsg.AlterPartitionRequestTopicPartition)) (code int16) {
 	c := s.cluster.controller()
 	p := s.partition(topic)
 	if c == nil || p == nil || s.failed {
@@ -98,6 +103,9 @@ func (s *tale) propose(topic *client.Topic, isr []int32, epochs []int64) (code i
 		b := kmsg.NewAlterPartitionRequestTopicPartitionNewEpochISR()
 		b.BrokerID, b.BrokerEpoch = id, epochs[i]
 		part.NewEpochISR = append(part.NewEpochISR, b)
+	}
+	if spoil != nil {
+		spoil(req, &part)
 	}
 	rt := kmsg.NewAlterPartitionRequestTopic()
 	rt.TopicID = topic.ID

@@ -1,0 +1,128 @@
+package scenarios
+
+import (
+	"slices"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kerr"
+	"github.com/twmb/franz-go/pkg/kmsg"
+
+	"seedlog/clock/task"
+	"seedlog/scenarios/client"
+)
+
+// refusedProposals: an AlterPartition is fenced by three epochs, and by what an ISR may be. Each
+// proposal of this story would do without the one thing that is wrong about it.
+func refusedProposals(r *Run) {
+	tellCluster(r, six(1), func(s *tale) {
+		topic := s.replicated("proposed", []int32{4, 5, 6})
+		s.kill(4)
+		s.led(topic, 5)
+		s.start(4)
+		s.isr(topic, 3)
+		p := s.partition(topic)
+		leader, others := p.Leader, slices.DeleteFunc(slices.Clone(p.ISR), func(id int32) bool { return id == p.Leader })
+		refused := func(isr []int32, want *kerr.Error, what string, spoil func(*kmsg.AlterPartitionRequest, *kmsg.AlterPartitionRequestTopicPartition)) {
+			before := *s.partition(topic)
+			s.code(s.proposeAs(topic, isr, s.epochs(isr...), spoil), want, what)
+			now := s.partition(topic)
+			s.must(now.Epoch == before.Epoch && slices.Equal(now.ISR, before.ISR), "I10", "%s: the partition was in epoch %d with the ISR %v, and is in %d with %v", what, before.Epoch, before.ISR, now.Epoch, now.ISR)
+		}
+		two := []int32{leader, others[0]}
+		type request = kmsg.AlterPartitionRequest
+		type part = kmsg.AlterPartitionRequestTopicPartition
+		refused(two, kerr.NotController, "a leader epoch that is not yet", func(_ *request, x *part) { x.LeaderEpoch++ })
+		refused(two, kerr.NotController, "a partition epoch that is not yet", func(_ *request, x *part) { x.PartitionEpoch++ })
+		refused(two, kerr.FencedLeaderEpoch, "an older leader epoch", func(_ *request, x *part) { x.LeaderEpoch-- })
+		refused(two, kerr.InvalidUpdateVersion, "an older partition epoch", func(_ *request, x *part) { x.PartitionEpoch-- })
+		refused(two, kerr.InvalidRequest, "of who does not lead", func(q *request, _ *part) {
+			q.BrokerID, q.BrokerEpoch = others[0], s.epochs(others[0])[0]
+		})
+		refused(two, kerr.StaleBrokerEpoch, "of an earlier incarnation of the leader", func(q *request, _ *part) { q.BrokerEpoch-- })
+		refused(others, kerr.InvalidRequest, "an ISR without the leader", nil)
+		refused([]int32{leader, 1}, kerr.InvalidRequest, "an ISR with who has no replica", nil)
+		refused([]int32{leader, others[0], others[0]}, kerr.InvalidRequest, "an ISR with somebody twice", nil)
+		refused([]int32{leader}, kerr.InvalidRequest, "a leader that recovers once more", func(_ *request, x *part) { x.LeaderRecoveryState = 1 })
+		refused(two, kerr.IneligibleReplica, "an ISR with an earlier incarnation", func(_ *request, x *part) { x.NewEpochISR[1].BrokerEpoch-- })
+	})
+}
+
+// unreadSetting: whoever leaves an ISR that is too small is eligible, for the high watermark stands
+// still from then on. It does not where the leader has not read that min.insync.replicas was raised.
+func unreadSetting(r *Run) {
+	r.Set("broker.heartbeat.interval.ms", "4000") // so long nobody hears what brokers have read
+	r.Set("broker.session.timeout.ms", "30000")
+	r.Set("replica.lag.time.max.ms", "60000")
+	tellCluster(r, six(1), func(s *tale) {
+		topic := s.replicated("unread", []int32{4, 5, 6})
+		s.produce(4, topic, -1, 10, nil)
+		s.wait(10 * time.Second)
+		s.alter(kmsg.ConfigResourceTypeTopic, topic.Name, [2]string{"min.insync.replicas", "3"})
+		s.code(s.propose(topic, []int32{4, 5}, s.epochs(4, 5)), nil, "an ISR of two")
+		p := s.partition(topic)
+		s.must(len(p.ELR) == 0 || len(p.ISR) == 3, "I3", "eligible are %v beside the ISR %v, and the leader is not known to have read what it is to wait for", p.ELR, p.ISR)
+	})
+}
+
+// deletesRecords asks a node to delete records, and waits in the background.
+func (s *tale) deletesRecords(id int32, topic *client.Topic, before int64, within time.Duration) *asked {
+	a := &asked{}
+	e, group := s.Env(2 * time.Minute)
+	group.Go("delete records", func(t *task.T) {
+		p := client.OpenAt(t, &e, s.node(id).Addr())
+		req := kmsg.NewPtrDeleteRecordsRequest()
+		req.TimeoutMillis = int32(within.Milliseconds())
+		part := kmsg.NewDeleteRecordsRequestTopicPartition()
+		part.Offset = before
+		rt := kmsg.NewDeleteRecordsRequestTopic()
+		rt.Topic = topic.Name
+		rt.Partitions = append(rt.Partitions, part)
+		req.Topics = append(req.Topics, rt)
+		resp, err := p.Call(t, req)
+		if a.err = err; err == nil {
+			a.code = resp.(*kmsg.DeleteRecordsResponse).Topics[0].Partitions[0].ErrorCode
+		}
+		a.done = true
+		p.Close()
+	})
+	return a
+}
+
+// waitingDeletion: records are deleted when no living replica has them, be it in the ISR or not,
+// and whether its leader has heard from it or not. Who is fenced is not waited for.
+func waitingDeletion(r *Run) {
+	r.Set("replica.lag.time.max.ms", "2000")
+	tellCluster(r, six(1), func(s *tale) {
+		topic := s.replicated("deleted", []int32{4, 5, 6})
+		s.produce(4, topic, -1, 10, nil)
+		s.apart(6, 4, 5)
+		s.produce(4, topic, 1, 1, nil)
+		s.isr(topic, 2)
+		s.wait(time.Second)
+		a := s.deletesRecords(4, topic, 7, time.Minute)
+		s.wait(3 * time.Second)
+		s.must(!a.done, "I24", "records are said to be deleted that node 6 has, which lives")
+		s.apart(6, 1, 2, 3)
+		s.until("node 6 is fenced", 10*time.Second, func() bool {
+			s.cluster.ghost.look()
+			return s.cluster.ghost.quorum.State.Broker(6).Fenced
+		})
+		s.answered(a, nil, "the only replica that has the records was fenced")
+		s.together()
+		s.equal(topic, 11)
+		// The next leader has not heard from one of its followers.
+		s.wait(time.Second)
+		s.apart(6, 5)
+		s.kill(4)
+		s.led(topic, 5)
+		s.isr(topic, 1)
+		hw, _ := s.highWatermark(5, topic, 7)
+		s.must(hw == 11, "R2", "the high watermark of an ISR of one is %d", hw)
+		a = s.deletesRecords(5, topic, 9, 2*time.Second)
+		s.World.Run(func() bool { return a.done || s.over() }, 10*time.Second)
+		_ = s.must(a.done, "I30", "no answer") && s.ok(a.err, "delete records") && s.code(a.code, kerr.RequestTimedOut, "a deletion that a living replica has not heard of")
+		s.together()
+		s.start(4)
+		s.equal(topic, 11)
+	})
+}
