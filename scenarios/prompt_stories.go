@@ -92,6 +92,7 @@ func promptAnswers(r *Run) {
 		})
 		c.wait()
 		c.queue(topic, int64(producers)*each)
+		c.goes(topic, int64(producers)*each+1)
 	})
 }
 
@@ -107,6 +108,23 @@ func (c *crowd) queue(topic *client.Topic, end int64) {
 	c.story.wait(500 * time.Millisecond)
 	c.spawn("produce for all", 1, func(t *task.T, p *client.Plain, _ int) error {
 		_, err := p.Produce(t, topic, 0, 9, -1, batch(t.UnixMilli(), nobody, 1, 50, 0))
+		return err
+	})
+	c.wait()
+}
+
+// goes is who waits for records of a topic that is deleted.
+func (c *crowd) goes(topic *client.Topic, end int64) {
+	for range 3 {
+		c.spawn("wait for what goes", 1, func(t *task.T, p *client.Plain, _ int) error {
+			_, err := p.Await(t, topic, 0, end, crowdDeadline)
+			return err
+		})
+	}
+	c.story.wait(500 * time.Millisecond)
+	c.spawn("delete", 1, func(t *task.T, p *client.Plain, _ int) error {
+		code, err := p.Delete(t, topic.Name)
+		c.code(code, nil, "delete")
 		return err
 	})
 	c.wait()

@@ -126,3 +126,24 @@ func waitingDeletion(r *Run) {
 		s.equal(topic, 11)
 	})
 }
+
+// waitingReassignment is SPEC R9 with min.insync.replicas: what it adds is in sync, and who stays is
+// not. Until two are that stay, the one that leaves is one of two copies of what is acknowledged.
+func waitingReassignment(r *Run) {
+	tellCluster(r, six(1), func(s *tale) {
+		topic := s.replicated("waits", []int32{4, 5}, [2]string{"min.insync.replicas", "2"})
+		s.produce(4, topic, -1, 10, nil)
+		s.stopNode(6)
+		s.assign(topic, []int32{4, 6})
+		s.kill(4)
+		s.led(topic, 5)
+		s.start(6)
+		s.until("what is added is in sync", 30*time.Second, func() bool { return slices.Contains(s.partition(topic).ISR, 6) })
+		s.wait(3 * time.Second)
+		p := s.partition(topic)
+		s.must(slices.Equal(p.Removing, []int32{5}) && len(p.ISR) == 2, "I33", "node 4 is away, and the ISR is %v of %v, removing %v", p.ISR, p.Replicas, p.Removing)
+		s.start(4)
+		s.until("it ends", time.Minute, func() bool { return len(s.partition(topic).Replicas) == 2 })
+		s.equal(topic, 10)
+	})
+}

@@ -64,6 +64,46 @@ func unassignedMember(r *Run) {
 	})
 }
 
+// abandonedSync: whoever waits for its share is told at once when there will be none, for the
+// leader of the generation has left.
+func abandonedSync(r *Run) {
+	r.Set("group.initial.rebalance.delay.ms", "500")
+	tell(r, func(s *story) {
+		s.topic("t", 1)
+		s.client("make the coordinator", func(t *task.T, p *client.Plain) { s.findCoordinator(t, p) })
+		const patience = 30 * time.Second
+		members, answered := 0, false
+		s.client("join in twos", func(t *task.T, p *client.Plain) {
+			for range 2 {
+				t.Go("member", func(t *task.T) {
+					q := client.Open(t, p.Env)
+					defer q.Close()
+					j := s.joinAlone(t, q, patience, patience)
+					members++
+					if j == nil {
+						return
+					}
+					if j.LeaderID == j.MemberID {
+						t.Sleep(t.Now().Add(time.Second))
+						s.leave(t, q, j.MemberID)
+						return
+					}
+					sync := kmsg.NewPtrSyncGroupRequest()
+					sync.Version, sync.Group, sync.MemberID, sync.Generation = 2, "g", j.MemberID, j.Generation
+					resp, err := q.Call(t, sync)
+					if s.ok(err, "sync") {
+						s.code(resp.(*kmsg.SyncGroupResponse).ErrorCode, kerr.RebalanceInProgress, "sync without a leader")
+						answered = true
+					}
+				})
+			}
+			t.Sleep(t.Now().Add(3 * time.Second))
+			s.must(members == 2, "scenario", "%d members have joined", members)
+			s.must(answered, "I30", "who waits for its share waits 1.5 s after the leader has left")
+		})
+	})
+}
+
 // uncommittedOffset is invariant I27 for a coordinator that has taken over: what it loaded and is
 // not committed yet is told to nobody.
 func uncommittedOffset(r *Run) {

@@ -167,7 +167,8 @@ func failedFsync(r *Run) {
 	})
 }
 
-// writeError fails one write of one of two directories.
+// writeError fails one write of one of two directories. Who waits for a partition there is told at
+// once.
 func writeError(r *Run) {
 	r.Set("log.dirs", "/data,/more")
 	tell(r, func(s *story) {
@@ -177,6 +178,14 @@ func writeError(r *Run) {
 		in := s.Broker.Disk.Arm(&simdisk.Injection{Fault: simdisk.WriteError, Match: func(path string) bool {
 			return strings.HasPrefix(path, victim+"/t-") && strings.HasSuffix(path, ".log")
 		}})
+		c := &crowd{story: s}
+		for i := range topic.Partitions {
+			c.spawn("wait", 1, func(t *task.T, p *client.Plain, _ int) error {
+				_, err := p.Await(t, topic, i, 2, crowdDeadline)
+				return err
+			})
+		}
+		s.wait(100 * time.Millisecond)
 		s.client("produce through a failed write", func(t *task.T, p *client.Plain) {
 			bad, good := 0, 0
 			for round := range 2 {
@@ -195,9 +204,52 @@ func writeError(r *Run) {
 			}
 			s.must(in.Fired && bad > 0 && good > 0, "I34", "after a failed write %d partitions refuse and %d take records", bad, good)
 		})
+		c.wait()
 		s.must(s.Broker.Up(), "I34", "the process ended: %v", s.ended())
 		if s.crash(false) {
 			s.fillAll(topic)
+		}
+	})
+}
+
+// absentDirectory: a directory that cannot be read when the broker starts may have the logs that it
+// lacks. None of them begins anew elsewhere, and all are back with the directory.
+func absentDirectory(r *Run) {
+	r.Set("log.dirs", "/data,/more")
+	tell(r, func(s *story) {
+		topic := s.topic("t", 4)
+		s.fillAll(topic)
+		away := make(map[int32]bool)
+		for i := range topic.Partitions {
+			away[i] = s.segments(fmt.Sprintf("/more/t-%d", i)) > 0
+		}
+		s.down(false)
+		in := s.Broker.Disk.Arm(&simdisk.Injection{Fault: simdisk.ReadError, Match: func(path string) bool {
+			return strings.HasPrefix(path, "/more/") && strings.HasSuffix(path, "-checkpoint")
+		}})
+		if !s.boot() {
+			return
+		}
+		produce := func(what string, want func(i int32) *kerr.Error) {
+			s.client(what, func(t *task.T, p *client.Plain) {
+				for i := range topic.Partitions {
+					a, err := p.Produce(t, topic, i, 9, -1, batch(t.UnixMilli(), nobody, 1, 100, 0))
+					if !s.ok(err, what) || !s.code(a.Code, want(i), fmt.Sprintf("%s, partition %d", what, i)) {
+						return
+					}
+					s.must(a.Code != 0 || a.Base >= 2, "I4", "partition %d takes offset %d, and two records were acknowledged", i, a.Base)
+				}
+			})
+		}
+		produce("without the directory", func(i int32) *kerr.Error {
+			if away[i] {
+				return kerr.KafkaStorageError
+			}
+			return nil
+		})
+		s.must(in.Fired, "scenario", "nothing of /more was read")
+		if !s.failed && s.crash(false) {
+			produce("with the directory", func(int32) *kerr.Error { return nil })
 		}
 	})
 }

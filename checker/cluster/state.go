@@ -353,7 +353,8 @@ func (s *State) elected(was, p *Partition, at int64) {
 }
 
 // reassigned is I33: a reassignment that ends, and is not taken back, ends with the added
-// replicas in the ISR, and with all targets there where the replication factor shrinks.
+// replicas in the ISR, and with all targets there where the replication factor shrinks. Nobody who
+// has everything goes while fewer than min.insync.replicas stay.
 func (s *State) reassigned(was, now *Partition, at int64) {
 	if len(was.Adding)+len(was.Removing) == 0 || len(now.Adding)+len(now.Removing) > 0 {
 		return
@@ -364,6 +365,11 @@ func (s *State) reassigned(was, now *Partition, at int64) {
 	target := without(was.Replicas, was.Removing)
 	if !same(now.Replicas, target) {
 		return // taken back
+	}
+	goes := slices.ContainsFunc(was.Removing, func(id int32) bool { return slices.Contains(was.ISR, id) || slices.Contains(was.ELR, id) })
+	if least := min(s.MinISR(now), len(target)); goes && len(now.ISR) < least {
+		s.v.Failf("I33", now.Name(), "the reassignment to %v ends with the ISR %v, of %d at least, and lets go who has everything: the ISR was %v, eligible were %v (metadata offset %d)",
+			now.Replicas, now.ISR, least, was.ISR, was.ELR, at)
 	}
 	need := was.Adding
 	if len(target) < len(without(was.Replicas, was.Adding)) {

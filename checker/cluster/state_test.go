@@ -80,6 +80,9 @@ func TestStateFindsBrokenMetadata(t *testing.T) {
 		{"a reassignment that ends without the added one", 1, [][][]byte{
 			{brokerRec(4, 9, 0), changeRec(id, nil, []int32{2, 3, 4, 1}, []int32{1}, []int32{4}, nil, -2)},
 			{changeRec(id, []int32{2, 3}, []int32{2, 3, 4}, []int32{}, []int32{}, nil, 2)}}, "I33"},
+		{"a reassignment that ends below min ISR", 1, [][][]byte{
+			{brokerRec(4, 9, 0), changeRec(id, nil, []int32{2, 3, 4, 1}, []int32{1}, []int32{4}, nil, -2)},
+			{changeRec(id, []int32{4}, []int32{2, 3, 4}, []int32{}, []int32{}, nil, 4)}}, "I33"},
 		{"a reassignment that is taken back", 1, [][][]byte{
 			{brokerRec(4, 9, 0), changeRec(id, nil, []int32{2, 3, 4, 1}, []int32{1}, []int32{4}, nil, -2)},
 			{changeRec(id, nil, []int32{1, 2, 3}, []int32{}, []int32{}, nil, -2)}}, ""},
