@@ -112,10 +112,16 @@ func laggingBrokers(r *Run) {
 
 // uncleanlyStopped is KIP-966: who comes back without having stopped cleanly may have lost what
 // it had. It is no eligible leader any more, though it was one when it left.
-func uncleanlyStopped(r *Run) {
+func uncleanlyStopped(r *Run) { stoppedUncleanly(r, "false") }
+
+// uncleanlyLed is the same where an unclean election is allowed: the one that may have lost
+// something leads at once, and as who is no member.
+func uncleanlyLed(r *Run) { stoppedUncleanly(r, "true") }
+
+func stoppedUncleanly(r *Run, allowed string) {
 	r.Set("replica.lag.time.max.ms", "1000")
 	tellCluster(r, six(1), func(s *tale) {
-		topic := s.replicated("unsure", []int32{4, 5, 6}, [2]string{"min.insync.replicas", "2"})
+		topic := s.replicated("unsure", []int32{4, 5, 6}, [2]string{"min.insync.replicas", "2"}, [2]string{"unclean.leader.election.enable", allowed})
 		s.produce(4, topic, -1, 10, nil)
 		s.stopNode(6)
 		s.isr(topic, 2)
@@ -131,6 +137,14 @@ func uncleanlyStopped(r *Run) {
 		s.stopNode(4)
 		s.wait(3 * time.Second)
 		p = s.partition(topic)
+		if allowed == "true" {
+			s.led(topic, 5)
+			end := s.ends(topic)[5] // whatever the power left it
+			s.together()
+			s.start(4, 6)
+			s.equal(topic, end)
+			return
+		}
 		s.must(p.Leader == -1, "I3", "node %d leads: the ISR is %v, eligible are %v, and node 5 ends at %d", p.Leader, p.ISR, p.ELR, s.ends(topic)[5])
 		s.together()
 		s.start(4)

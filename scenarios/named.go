@@ -58,6 +58,7 @@ var named = []Scenario{
 	{"fenced-replica", "KIP-841: who is fenced or shuts down joins no ISR", fencedReplica},
 	{"lagging-brokers", "SPEC R10, invariant I31: who has not read the metadata is not unfenced, and is waited for by who stops", laggingBrokers},
 	{"uncleanly-stopped", "KIP-966, invariant I8: who comes back from a crash is no eligible leader", uncleanlyStopped},
+	{"uncleanly-led", "SPEC R6, KIP-966: where it may lead, who comes back from a crash loses as no member", uncleanlyLed},
 	{"cleanly-behind", "invariant I14: a follower that is stopped on the way keeps a high watermark within its log", cleanlyBehind},
 	{"silent-follower", "invariant I7: a new leader waits for followers that it has not heard of", silentFollower},
 	{"stale-replica", "KIP-903: who restarted joins no ISR by what its earlier self had", staleReplica},

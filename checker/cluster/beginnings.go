@@ -7,7 +7,8 @@ type Loss struct {
 	Name   string
 	Offset int64
 	Epoch  int32
-	// Unclean: the leader was no member, and the topic allows that.
+	// Unclean: the leader, or one before it whose beginning was not judged, was no member, and the
+	// topic allows that.
 	Unclean bool
 	// Wiped: the leader's disk was replaced.
 	Wiped bool
@@ -52,7 +53,8 @@ func (r *Replicas) Began(node int32, name string, epoch int32, offset int64, at 
 // lawfully. A leader that begins below what was told to be committed lost it (I4), unless that
 // is lawful:
 //
-//   - the topic allows unclean elections, and the leader was not a member before;
+//   - the topic allows unclean elections, and the leader was not a member before, or one was not
+//     that was elected since the last beginning that was judged;
 //   - or the leader itself crashed and lost it, and either as many replicas crashed since they
 //     were last in the ISR as min.insync.replicas asks for, or there are no eligible leader
 //     replicas to keep the last member out of the ISR.
@@ -78,16 +80,15 @@ func (r *Replicas) Losses() (losses []Loss) {
 
 // lost judges a beginning.
 func (r *Replicas) lost(p *replicated, m *Partition, b beginning) (loss Loss, lost bool) {
+	unclean := r.State.Unclean(m.Topic) && m.strangers(p.leads, b.epoch)
 	p.leads = max(p.leads, b.epoch)
-	unclean := r.State.Unclean(m.Topic)
 	lawful := p.crashed(b.node) && (len(p.lossy) >= r.State.MinISR(m) || !r.State.ELR())
 	offset := min(b.offset, p.agrees(b.node))
-	stranger := unclean && m.stranger == b.epoch // who led before may still be told of, and tell, more
-	if stranger {
-		// It may have records of its own where others committed: what was told there is gone, too.
+	if unclean { // who led before may still be told of, and tell, more
+		// The leader may have records of its own where others committed: what was told there is gone, too.
 		offset = min(offset, b.leaves)
 	}
-	if offset >= b.told && !lawful && !stranger {
+	if offset >= b.told && !lawful && !unclean {
 		return loss, false
 	}
 	offset = min(offset, p.log(b.node).end())

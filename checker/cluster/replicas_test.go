@@ -54,6 +54,19 @@ func TestReplicasFindLostAndChangedLogs(t *testing.T) {
 		r.See(node, "t-0", id, 0, entries(12, 0), 10)
 		r.State.apply([][]byte{changeRec(id, []int32{node}, nil, nil, nil, nil, -1), fenceRec(node, int64(node), 1)}, 50)
 	}
+	allow := func(r *Replicas) {
+		r.State.apply([][]byte{configRec("t", "unclean.leader.election.enable", "true")}, 60)
+	}
+	away := func(r *Replicas, leader int32) { uncleanly(r.State, leader, 55) }
+	// skipped has the metadata go on with a snapshot that knows a leader and its epoch.
+	skipped := func(r *Replicas, leader, epoch int32) {
+		unclean, _ := r.State.Config("t", "unclean.leader.election.enable")
+		image := append(world(1), configRec("t", "unclean.leader.election.enable", unclean))
+		image[6] = partitionRec(Partition{ID: id, Replicas: []int32{1, 2, 3}, ISR: []int32{2, 3}, Leader: leader, LeaderEpoch: epoch, Epoch: 9})
+		r.State.load()
+		r.State.apply(image, 0)
+		r.State.loaded(80)
+	}
 	no, yes := func(string) bool { return false }, func(string) bool { return true }
 	for _, c := range []struct {
 		name string
@@ -80,10 +93,29 @@ func TestReplicasFindLostAndChangedLogs(t *testing.T) {
 			r.See(2, "t-0", id, 0, append(entries(8, 0), entry(8, 1), entry(9, 1), entry(10, 1)), 8)
 			begins(r, 2, 1, 11)
 		}, "I4"},
-		{"where that is allowed", 1, func(r *Replicas) {
-			r.State.apply([][]byte{configRec("t", "unclean.leader.election.enable", "true")}, 60)
-			begins(r, 2, 1, 9)
+		{"who is no member, where that is allowed", 1, func(r *Replicas) { allow(r); isr(r, 1, 3); away(r, 2); begins(r, 2, 2, 9) }, ""},
+		{"a member, where that is allowed", 1, func(r *Replicas) { allow(r); begins(r, 2, 1, 9) }, "I4"},
+		{"who is no member, where that is allowed, after another of them", 1, func(r *Replicas) {
+			allow(r)
+			isr(r, 1, 3)
+			away(r, 2)
+			begins(r, 2, 3, 9) // in epoch 2 it did not begin
 		}, ""},
+		{"a member after who was none", 1, func(r *Replicas) {
+			allow(r)
+			isr(r, 1, 3)
+			away(r, 2)
+			begins(r, 2, 2, 10)
+			begins(r, 2, 3, 9)
+		}, "I4"},
+		{"a leader of before a snapshot", 1, func(r *Replicas) { allow(r); skipped(r, 2, 3); begins(r, 2, 3, 9) }, ""},
+		{"a leader that a snapshot knows, before it has begun", 1, func(r *Replicas) {
+			allow(r)
+			skipped(r, 2, 3)
+			r.See(2, "t-0", id, 0, entries(9, 0), 9)
+		}, ""},
+		{"a leader of after a snapshot", 1, func(r *Replicas) { allow(r); skipped(r, 2, 3); begins(r, 2, 3, 10); begins(r, 2, 4, 9) }, "I4"},
+		{"a leader of before a snapshot, where it is not allowed", 1, func(r *Replicas) { skipped(r, 2, 3); begins(r, 2, 3, 9) }, "I4"},
 		{"one of two copies lost power", 1, func(r *Replicas) { r.Crashed(2, yes); again(r, 2); begins(r, 2, 1, 9) }, "I4"},
 		{"both lost power", 1, func(r *Replicas) { r.Crashed(2, yes); r.Crashed(1, yes); again(r, 2); begins(r, 2, 1, 9) }, ""},
 		{"both lost power, another one leads", 1, func(r *Replicas) { r.Crashed(2, yes); r.Crashed(1, yes); begins(r, 3, 1, 9) }, "I4"},
@@ -186,7 +218,7 @@ func TestAnUncleanElectionLosesWhatNobodyWasToldOf(t *testing.T) {
 		r.State.apply([][]byte{changeRec(topicID(9), []int32{1}, nil, nil, nil, nil, 1)}, 61)
 		r.Began(1, "t-0", 1, longest, 32)
 		r.Losses()
-		r.State.apply([][]byte{uncleanRec(topicID(9), nil, 2)}, 62)
+		uncleanly(r.State, 2, 62)
 		r.Began(2, "t-0", 2, 10, 33)
 		if lost := r.Losses(); len(lost) != 1 || lost[0].Offset != 10 || !lost[0].Unclean {
 			t.Errorf("others have %d: losses %+v", longest, lost)
@@ -215,7 +247,7 @@ func TestAnUncleanElectionLosesWhatStandsWhereTheNewLeaderHasItsOwn(t *testing.T
 	r := replicated3(&v, 1)
 	r.State.apply([][]byte{configRec("t", "unclean.leader.election.enable", "true")}, 60)
 	lead := func(node, epoch int32, end int64) []Loss {
-		r.State.apply([][]byte{uncleanRec(topicID(9), nil, node)}, 60+int64(epoch))
+		uncleanly(r.State, node, 60+int64(epoch))
 		r.Began(node, "t-0", epoch, end, uint64(epoch))
 		return r.Losses()
 	}
@@ -320,11 +352,13 @@ func TestALossMovesWhatIsCommitted(t *testing.T) {
 	var v checker.Verdict
 	r := replicated3(&v, 1)
 	r.State.apply([][]byte{configRec("t", "unclean.leader.election.enable", "true")}, 60)
+	r.State.apply([][]byte{changeRec(topicID(9), []int32{1, 3}, nil, nil, nil, nil, -2)}, 61)
 	r.Began(2, "t-0", 1, 7, 33)
 	if lost := r.Losses(); len(lost) > 0 {
 		t.Fatalf("lost before the metadata tells of it: %+v", lost)
 	}
-	r.State.apply([][]byte{changeRec(topicID(9), nil, nil, nil, nil, nil, 2)}, 70)
+	uncleanly(r.State, 2, 70)
+	r.See(2, "t-0", topicID(9), 0, entries(7, 0), 7)
 	lost := r.Losses()
 	if len(lost) != 1 || lost[0].Offset != 7 || !lost[0].Unclean || lost[0].At != 33 || r.HighWatermark("t-0") != 7 {
 		t.Fatalf("losses %+v, high watermark %d", lost, r.HighWatermark("t-0"))

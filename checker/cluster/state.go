@@ -24,6 +24,9 @@ type Partition struct {
 	// stranger is the leader epoch whose leader was no member before: an unclean election, or the
 	// last known leader's. -1 for none.
 	stranger int32
+	// strange are the spans of leader epochs with such leaders, those included of which a snapshot
+	// does not say how their leaders came.
+	strange []epochSpan
 	// wasISR and wasEligible are before the present batch of records: its ISR, and who could be
 	// elected without being in it.
 	wasISR, wasEligible []int32
@@ -57,6 +60,15 @@ type Broker struct {
 	gone             bool
 }
 
+// epochSpan is the leader epochs above one, up to another.
+type epochSpan struct{ above, to int32 }
+
+// strangers reports whether somebody who was no member may have been elected in an epoch above
+// one, up to another.
+func (p *Partition) strangers(above, to int32) bool {
+	return slices.ContainsFunc(p.strange, func(e epochSpan) bool { return e.above < to && e.to > above })
+}
+
 type partKey struct {
 	topic ID
 	index int32
@@ -86,6 +98,10 @@ type State struct {
 	finalized   []featureLevel // levels that changed in it
 	elrEnds     bool           // it ends the eligible leader replicas
 	loading     bool           // a snapshot: the present batch is all of it
+	// skipped are the partitions as they were before the snapshot that is loaded.
+	skipped map[partKey]*Partition
+	// passed are unclean elections of the present batch, with members that were alive.
+	passed []passedOver
 }
 
 // NewState returns the state before the first record.
@@ -97,7 +113,7 @@ func NewState(v *checker.Verdict) *State {
 // own, settings behind the partitions that they are of: it is judged when it is loaded.
 func (s *State) load() {
 	fresh := NewState(s.v)
-	fresh.DefaultMinISR, fresh.DefaultUnclean, fresh.loading = s.DefaultMinISR, s.DefaultUnclean, true
+	fresh.DefaultMinISR, fresh.DefaultUnclean, fresh.loading, fresh.skipped = s.DefaultMinISR, s.DefaultUnclean, true, s.parts
 	*s = *fresh
 }
 
@@ -105,7 +121,23 @@ func (s *State) load() {
 // does not say: who is in an ISR joined it before.
 func (s *State) loaded(end int64) {
 	s.judge(end)
-	s.loading = false
+	s.loading, s.skipped = false, nil
+}
+
+// skip: the elections of a partition that a snapshot stands for may have been those of strangers.
+// What the last of them lost is seen where it begins.
+func (s *State) skip(p *Partition, now int32, leads bool) {
+	above := int32(-1)
+	if was := s.skipped[partKey{p.ID, p.Index}]; was != nil {
+		above, p.stranger, p.strange = was.LeaderEpoch, was.stranger, was.strange
+	}
+	if now <= above {
+		return
+	}
+	p.strange = append(p.strange, epochSpan{above, now})
+	if leads {
+		p.stranger = now
+	}
 }
 
 // Find is a partition by topic id and index, or nil.
@@ -162,6 +194,7 @@ func (s *State) MinISR(p *Partition) int {
 func (s *State) apply(values [][]byte, at int64) {
 	if !s.loading {
 		s.touched, s.fenced, s.came, s.elrEnds, s.finalized = s.touched[:0], false, s.came[:0], false, s.finalized[:0]
+		s.passed = s.passed[:0]
 	}
 	records := make([]any, len(values))
 	for i, b := range values {
@@ -193,6 +226,7 @@ func (s *State) judge(at int64) {
 	if s.fenced {
 		s.checkFenced(at)
 	}
+	s.checkPassed()
 	if len(s.finalized)+len(s.came) > 0 {
 		s.checkLevels(at)
 	}
@@ -281,6 +315,9 @@ func (s *State) partition(r partitionRecord, at int64) {
 		p = &Partition{Topic: s.topics[r.topic], ID: r.topic, Index: r.index, leaders: make(map[int32]int32), stranger: -1, LeaderEpoch: -1, Epoch: -1}
 		s.parts[key] = p
 		s.Partitions = append(s.Partitions, p)
+		if s.loading {
+			s.skip(p, r.leaderEpoch, r.leader >= 0)
+		}
 	} else if r.leaderEpoch < p.LeaderEpoch || r.epoch <= p.Epoch {
 		s.v.Failf("I10", p.Name(), "leader epoch %d and partition epoch %d follow %d and %d (metadata offset %d)", r.leaderEpoch, r.epoch, p.LeaderEpoch, p.Epoch, at)
 	}
@@ -333,8 +370,8 @@ func (s *State) Unclean(topic string) bool {
 }
 
 // elected is I3 for elections: who is elected was in the ISR or eligible, unless there was
-// nobody left who did not just come back from a crash, or the topic allows others. Such a leader
-// is marked as recovering (R6, KIP-704).
+// nobody left who did not just come back from a crash, or the topic allows others and none of
+// those who are left may lead. Such a leader is marked as recovering (R6, KIP-704).
 func (s *State) elected(was, p *Partition, at int64) {
 	if len(was.Adding)+len(was.Removing) > 0 && len(p.Adding)+len(p.Removing) == 0 {
 		return // the end of a reassignment, which lets in and elects at once
@@ -346,9 +383,41 @@ func (s *State) elected(was, p *Partition, at int64) {
 	if !p.recovering {
 		s.v.Failf("R6", p.Name(), "broker %d, which was neither in the ISR %v nor eligible %v, is elected in epoch %d and not recovering (metadata offset %d)", p.Leader, was.ISR, was.ELR, p.LeaderEpoch, at)
 	}
+	p.strange = append(p.strange, epochSpan{p.LeaderEpoch - 1, p.LeaderEpoch})
 	left := slices.DeleteFunc(slices.Concat(was.ISR, was.ELR), func(id int32) bool { return slices.Contains(s.came, id) })
-	if len(left) > 0 && !s.Unclean(p.Topic) {
+	switch alive := s.mayLead(p, left); {
+	case s.Unclean(p.Topic) && len(alive) > 0:
+		s.passed = append(s.passed, passedOver{p, p.Leader, p.LeaderEpoch, alive, at})
+	case len(left) > 0 && !s.Unclean(p.Topic):
 		s.v.Failf("I3", p.Name(), "broker %d is elected in epoch %d, and was neither in the ISR %v nor eligible %v (metadata offset %d)", p.Leader, p.LeaderEpoch, was.ISR, was.ELR, at)
+	}
+}
+
+// passedOver is an unclean election, and the members that could have been elected.
+type passedOver struct {
+	p             *Partition
+	leader, epoch int32
+	alive         []int32
+	at            int64
+}
+
+// mayLead are those of some brokers that can be elected: they run, and stay, and have not lost the
+// directory of their replica.
+func (s *State) mayLead(p *Partition, brokers []int32) []int32 {
+	return slices.DeleteFunc(slices.Clone(brokers), func(id int32) bool {
+		b := s.Broker(id)
+		return b == nil || b.Fenced || b.Shutting || p.lost(b)
+	})
+}
+
+// checkPassed is I3 for unclean elections: no member could have been elected, neither when the
+// leader was nor when the batch ends. That a broker goes is written behind the elections that
+// come of it.
+func (s *State) checkPassed() {
+	for _, e := range s.passed {
+		if alive := s.mayLead(e.p, e.alive); len(alive) > 0 {
+			s.v.Failf("I3", e.p.Name(), "broker %d is elected in epoch %d, uncleanly, and the members %v may lead (metadata offset %d)", e.leader, e.epoch, alive, e.at)
+		}
 	}
 }
 

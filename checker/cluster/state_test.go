@@ -19,6 +19,7 @@ func world(elr int16) [][]byte {
 
 func TestStateFindsBrokenMetadata(t *testing.T) {
 	id := topicID(9)
+	allowed := configRec("t", "unclean.leader.election.enable", "true")
 	change := func(isr, elr []int32, leader int32) []byte { return changeRec(id, isr, nil, nil, nil, elr, leader) }
 	for _, c := range []struct {
 		name  string
@@ -35,15 +36,23 @@ func TestStateFindsBrokenMetadata(t *testing.T) {
 		{"who is eligible comes back from a crash", 1, [][][]byte{{change([]int32{1}, []int32{2, 3}, -2)}, {change(nil, []int32{3}, -2), brokerRec(2, 9, 0)}}, ""},
 		{"fewer are asked for", 1, [][][]byte{{change([]int32{1}, []int32{2}, -2)}, {configRec("t", "min.insync.replicas", "1"), change(nil, []int32{}, -2)}}, ""},
 		{"an unclean election forgets who is eligible", 1, [][][]byte{
-			{configRec("t", "unclean.leader.election.enable", "true")}, {change([]int32{1}, []int32{2}, -2)}, {uncleanRec(id, nil, 3)}}, ""},
+			{allowed}, {change([]int32{1}, []int32{2}, -2)}, {uncleanRec(id, nil, 3), fenceRec(1, 1, 1), fenceRec(2, 2, 1)}}, ""},
 		{"both in ISR and eligible", 1, [][][]byte{{change([]int32{1}, []int32{1}, -2)}}, "I8"},
 		{"a stranger in the ISR", 1, [][][]byte{{change([]int32{1, 2, 7}, nil, -2)}}, "I8"},
 		{"two replicas on a broker", 1, [][][]byte{{changeRec(id, nil, []int32{1, 2, 3, 3}, nil, nil, nil, -2)}}, "R8"},
 		{"a stranger eligible", 1, [][][]byte{{change([]int32{1}, []int32{7}, -2)}}, "I8"},
 		{"the leader leaves the ISR", 1, [][][]byte{{change([]int32{2, 3}, nil, -2)}}, "I8"},
 		{"an election of a stranger", 1, [][][]byte{{change([]int32{2, 3}, nil, 2)}, {uncleanRec(id, nil, 1)}}, "I3"},
-		{"where that is allowed", 1, [][][]byte{{configRec("t", "unclean.leader.election.enable", "true")}, {change([]int32{2, 3}, nil, 2)}, {uncleanRec(id, nil, 1)}}, ""},
-		{"and nobody says so", 1, [][][]byte{{configRec("t", "unclean.leader.election.enable", "true")}, {change([]int32{2, 3}, nil, 2)}, {change([]int32{1}, nil, 1)}}, "R6"},
+		{"where that is allowed", 1, [][][]byte{{allowed}, {change([]int32{2, 3}, nil, 2)}, {uncleanRec(id, nil, 1)}}, "I3"},
+		{"where that is allowed, and the members go", 1, [][][]byte{{allowed}, {change([]int32{2}, nil, 2)}, {uncleanRec(id, nil, 1), fenceRec(2, 2, 1)}}, ""},
+		{"and nobody says so", 1, [][][]byte{{allowed}, {change([]int32{2}, nil, 2)}, {change([]int32{1}, nil, 1), fenceRec(2, 2, 1)}}, "R6"},
+		{"where that is allowed, and the members come", 1, [][][]byte{
+			{allowed}, {change([]int32{2}, nil, 2)}, {fenceRec(2, 2, 1), change([]int32{}, []int32{2}, -1)},
+			{uncleanRec(id, []int32{}, 1), fenceRec(2, 2, -1)}}, ""},
+		{"where that is allowed, and an eligible one is there", 1, [][][]byte{
+			{allowed}, {change([]int32{2}, []int32{3}, 2)}, {uncleanRec(id, []int32{}, 1), fenceRec(2, 2, 1)}}, "I3"},
+		{"where that is allowed, and the member has lost the directory", 1, [][][]byte{
+			{allowed, homesRec(id, 1, 107, 1)}, {change([]int32{2}, nil, 2)}, {uncleanRec(id, nil, 1), dirsRec(2, 2, 108)}}, ""},
 		{"the last known leader", 1, [][][]byte{{change([]int32{}, []int32{}, -1)}, {uncleanRec(id, nil, 1)}}, ""},
 		{"an election", 1, [][][]byte{{change([]int32{2, 3}, nil, 2)}}, ""},
 		{"fenced and taken out", 1, [][][]byte{{fenceRec(1, 1, 1), change([]int32{2, 3}, nil, 2)}}, ""},
