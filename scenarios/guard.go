@@ -34,7 +34,7 @@ func newGuard(s *server) *guard {
 
 // beforeBoot works out what the coming recovery must find.
 func (g *guard) beforeBoot() {
-	g.Rec.Boot()
+	g.Rec.Boot(g.s.Addr())
 	g.expected, g.pending = make(map[string]store.Recovered), true
 	g.forgotten = len(g.s.Disk.Forgotten())
 	g.before = make(map[string]int64)
@@ -44,6 +44,7 @@ func (g *guard) beforeBoot() {
 	g.claims()
 	g.leaders()
 	for _, path := range g.Dirs() {
+		g.Rec.Reload(g.s.Addr(), base(path))
 		rec := g.Recovered(path)
 		if rec.Corrupt != "" {
 			if g.damaged(path) {

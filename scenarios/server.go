@@ -233,7 +233,7 @@ func (s *server) saw(e event.Event) {
 		// What is left of the producers is loaded again: of each snapshot the last batch, and what
 		// is replayed on it. That is all that a start remembers, too (I17).
 		if e, ok := e.(event.Storage); ok && e.Topic != quorum.ClusterMetadata {
-			s.r.Rec.Reload(fmt.Sprintf("%s-%d", e.Topic, e.Partition))
+			s.r.Rec.Reload(s.Addr(), fmt.Sprintf("%s-%d", e.Topic, e.Partition))
 			s.emptied(e)
 		}
 	case "log-recovered", "log-created":

@@ -55,7 +55,8 @@ type Send struct {
 	BatchOrdinal int // position within its batch
 	// Disowned: the broker called the batch out of order though all before it was acknowledged.
 	Disowned bool
-	// Restarted: the broker was started again between the batch's first send and that answer.
+	// Restarted: the broker that answered had loaded the producers of its copy of the log since
+	// the batch was first sent.
 	Restarted bool
 	// Bereft: a power loss may have taken what the batch follows.
 	Bereft bool

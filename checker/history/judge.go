@@ -153,7 +153,7 @@ func (j *judge) acked(s *Send, at int64, stored bool) {
 // disowned is I17 as clients see it: a batch whose predecessors were all acknowledged is out
 // of order only if it is a repeat that the broker cannot recognize. While it runs it knows the
 // last five batches of a producer; of what it loads it knows the last one and what was replayed.
-// So the broker was started since the batch was first sent, and has the batch. What became of it
+// So it has loaded the log since the batch was first sent, and has the batch. What became of it
 // later is another matter: nobody acknowledged it, so that a new leader may cut it away, and a
 // lawful loss may take it in any case. Where nobody could look at the broker's log as it answered,
 // the batch stands in the end, or a loss may have taken it.
@@ -167,7 +167,7 @@ func (j *judge) disowned() {
 		gone := j.cutSince(s.Partition, s.Return) || s.Held == Unseen && len(j.cuts[s.Partition]) > 0 || slices.ContainsFunc(j.h.Removals, func(r Removal) bool { return r.Partition == s.Partition })
 		switch {
 		case !s.Restarted:
-			j.v.Failf("I17", j.where(s.Partition), "value %016x of client %d (events %d-%d) was called out of order, with all before it acknowledged and the broker running all the time",
+			j.v.Failf("I17", j.where(s.Partition), "value %016x of client %d (events %d-%d) was called out of order, with all before it acknowledged, by a broker that had not loaded its log meanwhile",
 				s.Digest, s.Client, s.Invoke, s.Return)
 		case s.Held != Has && !stored && !gone && !j.h.Retention:
 			j.v.Failf("I17", j.where(s.Partition), "value %016x of client %d (events %d-%d) was called out of order, with all before it acknowledged, and it is not stored",

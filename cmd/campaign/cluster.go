@@ -63,8 +63,10 @@ func stream(seed uint64, name string) *rand.Rand {
 }
 
 func newClusterRun(seed uint64, duration time.Duration, verbose bool) *clusterRun {
+	rec := client.NewRecorder()
+	rec.Unwatched = true
 	return &clusterRun{
-		seed: seed, rng: stream(seed, "real"), verbose: verbose, rec: client.NewRecorder(), exits: make(chan nodeExit, 64),
+		seed: seed, rng: stream(seed, "real"), verbose: verbose, rec: rec, exits: make(chan nodeExit, 64),
 		net: tcp.New(tcp.Config{}), rt: live.New(live.Options{}), interval: make(map[string]int64), segment: make(map[string]int64), began: time.Now(),
 		// A long run has slower clients, so that its history stays about as long.
 		pace: 4*time.Millisecond + duration/60_000,
@@ -108,7 +110,7 @@ func (r *clusterRun) start(binary, dir string, network links.Network, count int)
 		return err
 	}
 	for _, n := range r.nodes {
-		r.rec.Boot()
+		r.rec.Boot(n.broker)
 		if err := n.start(); err != nil {
 			return err
 		}

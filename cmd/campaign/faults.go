@@ -150,7 +150,7 @@ func (p *faultPlan) boot(n *node) error {
 	if n.state != nodeDown {
 		return nil
 	}
-	p.r.rec.Boot()
+	p.r.rec.Boot(n.broker)
 	p.r.say("node %d starts", n.id)
 	if err := n.start(); err != nil {
 		return err

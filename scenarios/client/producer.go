@@ -61,8 +61,8 @@ type outgoing struct {
 	n     int32
 	sends []int
 	inAir bool
-	loads int // of the log's producers before it was first sent
-	last  int // the same before it was last sent
+	loads int // loads of producers before it was first sent
+	last  int // and before it was last sent
 	nth   int // of the batches to its partition
 }
 
@@ -246,7 +246,7 @@ func (p *Producer) newBatch(t *task.T, to *target) *outgoing {
 	if !p.Idempotent {
 		spec.ProducerID, spec.ProducerEpoch, spec.BaseSequence = -1, -1, -1
 	}
-	o := &outgoing{to: to, n: int32(n), loads: p.Rec.Loads(to.log)}
+	o := &outgoing{to: to, n: int32(n), loads: p.Rec.Loads()}
 	records := make([]Record, n)
 	stamp := p.Rec.Stamp()
 	for i := range records {
@@ -292,7 +292,7 @@ func (p *Producer) send(t *task.T, l *lane, request []*outgoing) error {
 	req := kmsg.NewPtrProduceRequest()
 	req.Version, req.Acks, req.TimeoutMillis = p.Version, p.Acks, int32(p.RequestTimeout.Milliseconds()/2)
 	for _, o := range request {
-		o.inAir, o.to.lane, o.last = true, l, p.Rec.Loads(o.to.log)
+		o.inAir, o.to.lane, o.last = true, l, p.Rec.Loads()
 		part := kmsg.NewProduceRequestTopicPartition()
 		part.Partition, part.Records = o.to.index, o.bytes
 		i := 0
@@ -354,7 +354,7 @@ func (p *Producer) outcome(t *task.T, l *lane, o *outgoing, code int16, base int
 		o.to.remove(o)
 	case code == kerr.DuplicateSequenceNumber.Code:
 		// Stored, we are not told where. With five in flight at most, all are remembered.
-		if p.Rec.Loads(o.to.log) == o.loads {
+		if !p.Rec.Loaded(o.to.log, l.addr, o.loads) {
 			p.Rec.Failf("I17", PartitionName(history.Partition{Topic: o.to.topic.Name, Index: o.to.index}),
 				"client %d: the repeat of sequence %d of producer %d, of the last five, did not get its offset", p.ID, o.sequence(), p.pid)
 		}
@@ -386,12 +386,12 @@ func (p *Producer) outcome(t *task.T, l *lane, o *outgoing, code int16, base int
 
 // disowned notes that a broker calls a batch out of order, and whether it has it.
 func (p *Producer) disowned(o *outgoing, by string) {
-	loads, held := p.Rec.Loads(o.to.log), history.Unseen
-	if loads == o.last { // it is the process that answered, and it cut nothing since
+	held := history.Unseen
+	if !p.Rec.started(by, o.last) && !p.Rec.Loaded(o.to.log, by, o.last) { // it is the process that answered, and it cut nothing since
 		held = p.Rec.held(o.sends[0], by)
 	}
 	for _, s := range o.sends {
-		p.Rec.Disowned(s, loads > o.loads, p.Rec.Losses(o.to.log) > o.to.losses, held)
+		p.Rec.Disowned(s, p.Rec.Loaded(o.to.log, by, o.loads), p.Rec.Losses(o.to.log) > o.to.losses, held)
 	}
 }
 

@@ -7,17 +7,21 @@ import (
 )
 
 // What a broker that called a batch out of order has is asked of it only as long as it can be
-// what it was when the batch was last sent.
+// what it was when the batch was last sent. It may call it so only after it has loaded that log.
 func TestWhoDisownsIsLookedAt(t *testing.T) {
 	for _, c := range []struct {
-		name      string
-		meanwhile func(r *Recorder)
-		held      history.Held
+		name          string
+		before, after func(r *Recorder) // the batch was sent last
+		restarted     bool
+		held          history.Held
 	}{
-		{"nothing happened", func(*Recorder) {}, history.Has},
-		{"a broker was started", func(r *Recorder) { r.Boot() }, history.Unseen},
-		{"the log was cut", func(r *Recorder) { r.Reload("t-0") }, history.Unseen},
-		{"another log was cut", func(r *Recorder) { r.Reload("t-1") }, history.Has},
+		{"nothing happened", nil, nil, false, history.Has},
+		{"it was started with a copy", nil, func(r *Recorder) { r.Boot("b2"); r.Reload("b2", "t-0") }, true, history.Unseen},
+		{"it was started without one", nil, func(r *Recorder) { r.Boot("b2"); r.Reload("b2", "t-1") }, false, history.Unseen},
+		{"another one was started", nil, func(r *Recorder) { r.Boot("b1"); r.Reload("b1", "t-0") }, false, history.Has},
+		{"it cut the log", nil, func(r *Recorder) { r.Reload("b2", "t-0") }, true, history.Unseen},
+		{"it cut another log", nil, func(r *Recorder) { r.Reload("b2", "t-1") }, false, history.Has},
+		{"it was started between two sends", func(r *Recorder) { r.Boot("b2"); r.Reload("b2", "t-0") }, nil, true, history.Has},
 	} {
 		r := NewRecorder()
 		log := r.Log("t", [16]byte{1}, 0)
@@ -28,14 +32,35 @@ func TestWhoDisownsIsLookedAt(t *testing.T) {
 			return history.Hasnt
 		}
 		p := &Producer{Env: Env{Rec: r}}
-		o := &outgoing{to: &target{log: log}, sends: []int{r.Send(history.Send{Partition: log, Digest: 7, Invoke: 1})}}
-		r.Boot()
-		o.last = r.Loads(log)
-		c.meanwhile(r)
+		r.Boot("b2")
+		r.Reload("b2", "t-0")
+		o := &outgoing{to: &target{log: log}, loads: r.Loads(), sends: []int{r.Send(history.Send{Partition: log, Digest: 7, Invoke: 1})}}
+		if c.before != nil {
+			c.before(r)
+		}
+		o.last = r.Loads()
+		if c.after != nil {
+			c.after(r)
+		}
 		p.disowned(o, "b2")
 		h, _, _, _ := r.Take()
-		if s := h.Sends[0]; !s.Disowned || !s.Restarted || s.Held != c.held {
+		if s := h.Sends[0]; !s.Disowned || s.Restarted != c.restarted || s.Held != c.held {
 			t.Errorf("%s: %+v", c.name, s)
 		}
+	}
+}
+
+// Where nobody watches, any broker may have loaded any log after a start of another one.
+func TestLoadsThatNobodyWatches(t *testing.T) {
+	r := NewRecorder()
+	r.Unwatched = true
+	log := r.Log("t", [16]byte{1}, 0)
+	r.Boot("b1")
+	since := r.Loads()
+	if r.Loaded(log, "b2", since) {
+		t.Error("loaded, and nothing was started")
+	}
+	if r.Boot("b1"); !r.Loaded(log, "b2", since) {
+		t.Error("a broker was started, and another one has loaded nothing")
 	}
 }

@@ -33,10 +33,12 @@ type Recorder struct {
 	excusable []excusable
 	// powerLosses counts so far; a client may not blame a broker for forgetting after one.
 	powerLosses int
-	// boots of the brokers so far, and truncations of each log: after either they know of a
-	// producer what was loaded.
-	boots   int
-	reloads map[string]int
+	// boots of the brokers so far, and the loads of producers, in the order in which they began.
+	boots int
+	loads []load
+	// Unwatched says that nobody tells of loads, only of starts: after one of any broker each may
+	// have loaded each log, for a new leader has others cut theirs. Set at the start.
+	Unwatched bool
 	// OffsetsSynced says that committed offsets and generations are acknowledged only when
 	// they are synced (log.flush.interval.messages=1): a power loss takes none. Set at the start.
 	OffsetsSynced bool
@@ -219,29 +221,48 @@ func (r *Recorder) Losses(log int) (n int) {
 	return n
 }
 
-// Boot notes that a broker was started.
-func (r *Recorder) Boot() {
+// load is that of the producers of a log, by the name of its directory, by the broker at an
+// address: of what is in the log it remembers their last batches. Without a name it is the start
+// of the broker.
+type load struct{ by, log string }
+
+// Boot notes that the broker at an address was started.
+func (r *Recorder) Boot(by string) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.boots++
+	r.loads = append(r.loads, load{by: by})
 }
 
-// Reload notes that a broker cut its copy of a log, by the name of its directory, and loaded
-// the producers anew.
-func (r *Recorder) Reload(name string) {
+// Reload notes that the broker at an address loads the producers of its copy of a log, by the name
+// of its directory: it begins with it, or cut it.
+func (r *Recorder) Reload(by, name string) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if r.reloads == nil {
-		r.reloads = make(map[string]int)
-	}
-	r.reloads[name]++
+	r.loads = append(r.loads, load{by, name})
 }
 
-// Loads is how often producers of a log may have been loaded.
-func (r *Recorder) Loads(log int) int {
+// Loads is how many loads there were so far, for Loaded.
+func (r *Recorder) Loads() int {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	return r.boots + r.reloads[PartitionName(r.h.Partitions[log])]
+	return len(r.loads)
+}
+
+// Loaded reports whether the broker at an address has loaded the producers of a log since there
+// were so many loads. Who begins without a copy of it copies it batch by batch, and knows of each
+// producer what the log says.
+func (r *Recorder) Loaded(log int, by string, since int) bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.Unwatched && len(r.loads) > since || slices.Contains(r.loads[since:], load{by, PartitionName(r.h.Partitions[log])})
+}
+
+// started reports whether the broker at an address was started since there were so many loads.
+func (r *Recorder) started(by string, since int) bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return slices.Contains(r.loads[since:], load{by: by})
 }
 
 // Boots is how often the broker was started.
