@@ -401,12 +401,13 @@ type passedOver struct {
 	at            int64
 }
 
-// mayLead are those of some brokers that can be elected: they run, and stay, and have not lost the
-// directory of their replica.
+// mayLead are those of some brokers that can be elected: they have a replica still, for a
+// reassignment that is taken back drops what it added, run, and stay, and have not lost the
+// directory.
 func (s *State) mayLead(p *Partition, brokers []int32) []int32 {
 	return slices.DeleteFunc(slices.Clone(brokers), func(id int32) bool {
 		b := s.Broker(id)
-		return b == nil || b.Fenced || b.Shutting || p.lost(b)
+		return !slices.Contains(p.Replicas, id) || b == nil || b.Fenced || b.Shutting || p.lost(b)
 	})
 }
 
