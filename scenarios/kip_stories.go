@@ -210,19 +210,26 @@ func staleReplica(r *Run) {
 }
 
 // keptReassignment is a reassignment whose only member in sync is one that it adds: taking it
-// back would leave nobody who has everything, and is refused (docs/decisions/0009).
+// back would leave nobody who has everything, and is refused (docs/decisions/0009). So is another
+// target that drops it, where unclean elections are allowed, too.
 func keptReassignment(r *Run) {
 	tellCluster(r, six(1), func(s *tale) {
 		topic := s.replicated("kept", []int32{4})
+		bold := s.replicated("bold", []int32{4}, [2]string{"unclean.leader.election.enable", "true"})
 		s.produce(4, topic, -1, 20, nil)
 		s.apart(6, 4, 5)
 		s.assign(topic, []int32{5, 6})
+		s.assign(bold, []int32{5, 6})
 		s.isr(topic, 2)
+		s.isr(bold, 2)
 		s.kill(4)
 		s.isr(topic, 1)
 		s.led(topic, 5)
+		s.led(bold, 5)
 		s.produce(5, topic, -1, 5, nil)
 		s.assignAt(5, topic, nil, kerr.InvalidReplicaAssignment)
+		s.assignAt(5, topic, []int32{4, 6}, kerr.InvalidReplicaAssignment)
+		s.assignAt(5, bold, []int32{4, 6}, kerr.InvalidReplicaAssignment)
 		s.produce(5, topic, -1, 5, nil)
 		s.together()
 		s.start(4)

@@ -64,10 +64,20 @@ func (s *State) alterReassignment(records []meta.Record, topic string, wanted km
 		}
 		c.reassign(slices.Clone(wanted.Replicas))
 	}
-	if c.losesData() && c.election != electUnclean {
-		return records, failf(kerr.InvalidReplicaAssignment, "Unable to revert partition assignment for %s:%d because it would require an unclean leader election.", topic, wanted.Partition)
+	if cancel := wanted.Replicas == nil; c.losesData() && !(cancel && c.election == electUnclean) {
+		return records, refusedLoss(topic, wanted.Partition, cancel)
 	}
 	return s.appendChange(records, c), nil
+}
+
+// refusedLoss: no reassignment drops the only replicas that surely have everything, which an earlier
+// one added. Taking it back may where unclean elections are allowed, as in Kafka. A new target may
+// not: it could be reached without them being dropped first.
+func refusedLoss(topic string, partition int32, cancel bool) *apiError {
+	if cancel {
+		return failf(kerr.InvalidReplicaAssignment, "Unable to revert partition assignment for %s:%d because it would require an unclean leader election.", topic, partition)
+	}
+	return failf(kerr.InvalidReplicaAssignment, "Unable to replace the reassignment of %s:%d: only replicas that it adds are in sync, and the new one drops them.", topic, partition)
 }
 
 // checkTarget: fenced brokers may be a target; they are waited for.

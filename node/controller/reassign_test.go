@@ -159,6 +159,9 @@ func TestACancelThatWouldLoseRecordsIsRefused(t *testing.T) {
 			continue
 		}
 		w.configure("t", uncleanElectionName, "true")
+		if err := w.move(false, 1); err != kerr.InvalidReplicaAssignment {
+			t.Errorf("replaced with %v, for an unclean election would be allowed", err)
+		}
 		if err := w.move(false); err != nil {
 			t.Fatal(err)
 		}
