@@ -1,6 +1,7 @@
 package scenarios
 
 import (
+	"fmt"
 	"time"
 
 	"github.com/twmb/franz-go/pkg/kmsg"
@@ -69,6 +70,49 @@ func voterChanges(r *Run) {
 	})
 }
 
+// snapshotVoters is a voter that was away while the others were replaced, and hears of that from a
+// snapshot alone: it asks those for their votes who vote now, when nobody but it can be elected.
+func snapshotVoters(r *Run) {
+	r.Set("metadata.log.max.record.bytes.between.snapshots", "4000")
+	sh := six(1)
+	sh.dynamic = true
+	tellCluster(r, sh, func(s *tale) {
+		c := s.leads(func(c *server) bool { return true })
+		if s.failed {
+			return
+		}
+		away, first := s.node(s.others(c)[0]), s.others(c)[1]
+		s.kill(away.id)
+		had := s.cluster.ghost.quorum.Committed()
+		s.adds(s.named(4, 5)...)
+		s.removes(s.named(first, c.id)...)
+		want := s.named(away.id, 4, 5)
+		s.votesAre(want...)
+		start := func(id int32) int64 {
+			return s.node(id).guard.offsets("/data/log-start-offset-checkpoint")[metadataDir]
+		}
+		for i := 0; i < 200 && min(start(4), start(5)) <= had && !s.failed; i++ {
+			s.makesAt(6, fmt.Sprintf("a%d", i), fmt.Sprintf("b%d", i), fmt.Sprintf("c%d", i))
+		}
+		installed := s.World.Probes()["snapshot-installed-on-voter"]
+		s.start(away.id)
+		s.until("it installs a snapshot", readyWithin, func() bool { return s.World.Probes()["snapshot-installed-on-voter"] > installed })
+		s.kill(first, c.id)
+		leader := s.leads(func(now *server) bool { return now.id == 4 || now.id == 5 })
+		if s.failed {
+			return
+		}
+		behind := int32(4 + 5 - leader.id)
+		s.kill(behind)
+		s.makesAt(6, "five", "six")
+		s.kill(leader.id)
+		s.node(behind).boot()
+		s.leads(func(now *server) bool { return now == away })
+		s.start(leader.id, first, c.id)
+		s.votesAre(want...)
+	})
+}
+
 // returns lets the leaders of the quorum fail until the old one leads again: the voters that it
 // wanted, and that were cut off its log, are not those that it asks then.
 func (s *tale) returns(old *server) {
@@ -112,10 +156,12 @@ func (s *tale) leads(will func(c *server) bool) (c *server) {
 }
 
 // makes tries to make a topic by several names, one after the other, until one is made.
-func (s *tale) makes(names ...string) {
+func (s *tale) makes(names ...string) { s.makesAt(4, names...) }
+
+func (s *tale) makesAt(id int32, names ...string) {
 	code := int16(-1)
 	for _, name := range names {
-		if code = s.create(4, name, 2000); code == 0 || s.failed {
+		if code = s.create(id, name, 2000); code == 0 || s.failed {
 			return
 		}
 		s.wait(time.Second)

@@ -84,6 +84,7 @@ var named = []Scenario{
 	{"behind-the-epoch", "KAFKA-7128: a high watermark that lags behind its epoch lets nobody into the ISR", behindTheEpoch},
 	{"shrinking-reassignment", "invariant I33: copies go only when all that stay are in sync", shrinkingReassignment},
 	{"restarted-controller", "KAFKA-10527, invariant I9: a leader of the quorum that restarts leads nothing by what it was", restartedController},
+	{"snapshot-voters", "KIP-853, KIP-630: a snapshot says who votes", snapshotVoters},
 	{"voter-changes", "KIP-853, invariant I35: voters change one at a time, and after a commit in the leader's own epoch", voterChanges},
 	{"raised-version", "KIP-853, invariant I35: kraft.version is raised while the cluster works, and configured voters can be changed then", raisedVersion},
 	{"synced-followers", "SPEC R4: with flush.messages=1 a follower has what it has synced", syncedFollowers},

@@ -243,11 +243,7 @@ func (s *tale) votersGoAndCome() {
 		return
 	}
 	out := voters[s.others(c)[0]-1]
-	s.changes("remove", func() kmsg.Request {
-		req := kmsg.NewPtrRemoveRaftVoterRequest()
-		req.VoterID, req.VoterDirectoryID = out.ID, [16]byte(out.Directory)
-		return req
-	})
+	s.removes(out)
 	s.until("it is no voter", 10*time.Second, func() bool { s.cluster.ghost.look(); return !s.cluster.ghost.quorum.Votes(out.ID) })
 	n := s.node(6)
 	if !s.stopNode(n.id) {
@@ -261,7 +257,24 @@ func (s *tale) votersGoAndCome() {
 		return
 	}
 	s.wait(3 * time.Second)
-	for _, v := range append(s.named(n.id), out) {
+	s.adds(append(s.named(n.id), out)...)
+	s.votesAre(s.named(1, 2, 3, n.id)...)
+}
+
+// removes has voters removed, one after the other.
+func (s *tale) removes(voters ...cluster.Voter) {
+	for _, v := range voters {
+		s.changes("remove", func() kmsg.Request {
+			req := kmsg.NewPtrRemoveRaftVoterRequest()
+			req.VoterID, req.VoterDirectoryID = v.ID, [16]byte(v.Directory)
+			return req
+		})
+	}
+}
+
+// adds has nodes made voters, one after the other.
+func (s *tale) adds(voters ...cluster.Voter) {
+	for _, v := range voters {
 		s.changes("add", func() kmsg.Request {
 			req := kmsg.NewPtrAddRaftVoterRequest()
 			req.VoterID, req.VoterDirectoryID, req.TimeoutMillis = v.ID, [16]byte(v.Directory), 5000
@@ -271,7 +284,6 @@ func (s *tale) votersGoAndCome() {
 			return req
 		})
 	}
-	s.votesAre(s.named(1, 2, 3, n.id)...)
 }
 
 // changes asks for a change of the voters until it is made.
