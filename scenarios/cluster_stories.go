@@ -257,9 +257,9 @@ func reassignmentStory(r *Run) {
 	tellCluster(r, six(1), func(s *tale) {
 		topic := s.replicated("move", []int32{4, 5})
 		s.produce(4, topic, -1, 100, nil)
-		// Nobody comes to node 1's replica: the reassignment goes on until it is taken back.
-		s.apart(1, 4)
-		s.assign(topic, []int32{1, 2})
+		// Nobody comes to node 6's replica: the reassignment goes on until it is taken back.
+		s.apart(6, 4)
+		s.assign(topic, []int32{6, 2})
 		s.wait(2 * time.Second)
 		p := s.partition(topic)
 		s.must(len(p.Adding) == 2 && len(p.Removing) == 2, "R9", "adding %v, removing %v", p.Adding, p.Removing)
@@ -274,12 +274,12 @@ func reassignmentStory(r *Run) {
 		ends := s.ends(topic)
 		s.must(len(ends) == 2, "I32", "the replicas that were taken back are still there: %v", ends)
 		s.together()
-		s.assign(topic, []int32{1, 2})
+		s.assign(topic, []int32{6, 2})
 		s.until("it ends", time.Minute, func() bool {
 			p := s.partition(topic)
-			return len(p.Adding)+len(p.Removing) == 0 && len(p.Replicas) == 2 && p.Replicas[0] == 1
+			return len(p.Adding)+len(p.Removing) == 0 && len(p.Replicas) == 2 && p.Replicas[0] == 6
 		})
-		s.led(topic, 1, 2)
+		s.led(topic, 6, 2)
 		s.equal(topic, 110)
 		hw, n := s.highWatermark(s.partition(topic).Leader, topic, 0)
 		s.must(hw == 110 && n == 110, "R9", "the high watermark is %d, and %d records can be read", hw, n)
