@@ -131,7 +131,7 @@ func (c *Core) take(e Event, s *step) {
 	case VotersChanged:
 		c.votersChanged(e, s)
 	case KRaftVersionChanged:
-		c.levels = append(c.levels, Level{e.Offset, e.Version})
+		c.levels = append(c.levels, Level(e))
 	case Request:
 		c.request(e.ID, e.Body, s)
 	case Response:
