@@ -292,7 +292,7 @@ func (w *watched) read(s *server, path string) (kept int, changed bool) {
 		changed = true
 		f.seen = now
 		batches, whole, _ := logfile.Scan(b)
-		if !s.serves {
+		if !s.serves || s.dropped() {
 			before := w.entries[at : at+f.count]
 			if n := sound(before, start, batches); n < len(batches) {
 				batches, whole = batches[:n], batches[n].Pos
@@ -312,7 +312,8 @@ func (w *watched) read(s *server, path string) (kept int, changed bool) {
 
 // sound is how many batches of a segment that begins at start a recovery may keep, behind those
 // before. Offset and epoch lie outside of a batch's CRC, and a power loss may have torn it there:
-// it names nothing then. What a node has written since it serves is not excused.
+// it names nothing then; so may a failed sync that drops what it did not write. What a node has
+// written since it serves is not excused otherwise.
 func sound(before []cluster.Entry, start int64, batches []logfile.Batch) int {
 	next, epoch := int64(-1), int32(math.MinInt32)
 	if n := len(before); n > 0 {
