@@ -180,12 +180,36 @@ func (g *ghost) partition(s *server, seen map[string]*watched, path string) {
 		*w = watched{id: id, named: named, looked: 1}
 	}
 	before := w.end()
-	if kept, changed := w.read(s, path); changed || kept == 0 {
+	if kept, changed := w.read(s, path); (changed || kept == 0) && !w.outdated(s, seen, path) {
 		g.replicas.See(s.id, base(path), w.id, w.start(), w.entries, kept)
 	}
 	if w.end() < before && s.guard.forgot(path) {
 		w.had = max(w.had, before)
 	}
+}
+
+// outdated reports whether another directory of the machine has more of the log: a move that was
+// broken off as the copy took the log's name leaves two, and the next start takes the newer one
+// (KIP-113).
+func (w *watched) outdated(s *server, seen map[string]*watched, path string) bool {
+	for _, dir := range s.guard.LogDirs {
+		o := seen[dir+"/"+base(path)]
+		if o == nil || o == w || o.id != w.id {
+			continue
+		}
+		if mine, its := w.epoch(), o.epoch(); its > mine || its == mine && o.end() > w.end() {
+			return true
+		}
+	}
+	return false
+}
+
+// epoch is that of the last batch, or -1.
+func (w *watched) epoch() int32 {
+	if n := len(w.entries); n > 0 {
+		return w.entries[n-1].Epoch
+	}
+	return -1
 }
 
 func (g *ghost) metadata(s *server, seen map[string]*watched, path string) {
