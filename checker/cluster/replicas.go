@@ -231,14 +231,22 @@ func (p *replicated) crashed(node int32) bool {
 	return slices.ContainsFunc(p.lossy, func(c crash) bool { return c.node == node && c.lost })
 }
 
-// heal forgets the crashes of replicas that a leader took back into the ISR, and that hold what
-// is committed. One that is in the ISR while nobody leads never left it: it was the last one.
+// heal forgets the crashes of replicas that hold what is committed and are in the ISR again.
 func (p *replicated) heal(s *State, m *Partition) {
 	p.lossy = slices.DeleteFunc(p.lossy, func(c crash) bool {
-		b := s.Broker(c.node)
-		return !slices.Contains(m.Replicas, c.node) || b != nil && b.Epoch > c.epoch && slices.Contains(m.ISR, c.node) && p.log(c.node).end() >= p.told &&
-			m.Leader >= 0 && (m.Leader != c.node || p.leads > c.leads)
+		return !slices.Contains(m.Replicas, c.node) || p.back(s, m, c) && p.log(c.node).end() >= p.told
 	})
+}
+
+// back reports whether a leader took a replica back into the ISR after it had registered anew. The
+// last member of an ISR never left it, whoever leads before it is noticed: it is back when others
+// follow it.
+func (p *replicated) back(s *State, m *Partition, c crash) bool {
+	b := s.Broker(c.node)
+	if b == nil || b.Epoch <= c.epoch || !slices.Contains(m.ISR, c.node) || m.Leader < 0 {
+		return false
+	}
+	return m.joined[c.node] > b.Epoch || p.leads > c.leads && p.began[p.leads].node == c.node
 }
 
 // extend makes the committed log longer, from a member that reaches far enough. While a stranger

@@ -175,7 +175,7 @@ func TestReplicasFindLostAndChangedLogs(t *testing.T) {
 		{"who lost power is back in the ISR", 1, func(r *Replicas) {
 			r.Crashed(2, yes)
 			isr(r, 1, 3)
-			r.State.apply([][]byte{brokerRec(2, 60, 0)}, 60)
+			r.State.apply([][]byte{brokerRec(2, 40, 0)}, 40)
 			isr(r, 1, 2, 3)
 			r.Check(none, anyone)
 			r.Crashed(1, yes)
@@ -346,6 +346,32 @@ func TestALeaderWhoseLogBeganAnewIsTold(t *testing.T) {
 		t.Errorf("a partition that nobody led: %v", led)
 	}
 	found(t, &v, "")
+}
+
+// The last member of an ISR, which lost some, is not back because another one led meanwhile.
+func TestTheLastMemberOfAnISRNeverLeftIt(t *testing.T) {
+	var v checker.Verdict
+	r := replicated3(&v, 0)
+	p, id := r.parts["t-0"], topicID(9)
+	p.told = 0
+	r.Crashed(2, func(string) bool { return true })
+	lead := func(node, epoch int32, isr ...int32) {
+		r.State.apply([][]byte{changeRec(id, isr, nil, nil, nil, nil, node)}, 50)
+		r.Began(node, "t-0", epoch, 9, 0)
+		r.Losses()
+		r.Check(func(ID, int32) bool { return false }, func(int32) bool { return true })
+	}
+	lead(1, 1, 1, 2)
+	r.State.apply([][]byte{brokerRec(2, 90, 0)}, 90)
+	r.State.apply([][]byte{changeRec(id, []int32{2}, nil, nil, nil, nil, 2)}, 91)
+	r.Check(func(ID, int32) bool { return false }, func(int32) bool { return true })
+	if !p.crashed(2) {
+		t.Error("it is back before it has led")
+	}
+	lead(2, 3, 2)
+	if p.crashed(2) {
+		t.Error("it leads, and is not back")
+	}
 }
 
 func TestALossMovesWhatIsCommitted(t *testing.T) {

@@ -20,6 +20,9 @@ type Partition struct {
 	Leader, LeaderEpoch, Epoch int32
 	// Placed is the metadata offset at which its replicas changed last.
 	Placed int64
+	// joined is where each member of the ISR came into it, 0 if that is not known: a snapshot does
+	// not say.
+	joined map[int32]int64
 
 	// stranger is the leader epoch whose leader was no member before: an unclean election, or the
 	// last known leader's. -1 for none.
@@ -130,6 +133,7 @@ func (s *State) skip(p *Partition, now int32, leads bool) {
 	above := int32(-1)
 	if was := s.skipped[partKey{p.ID, p.Index}]; was != nil {
 		above, p.stranger, p.strange = was.LeaderEpoch, was.stranger, was.strange
+		p.ISR, p.joined = was.ISR, was.joined
 	}
 	if now <= above {
 		return
@@ -323,8 +327,20 @@ func (s *State) partition(r partitionRecord, at int64) {
 	}
 	s.touch(p)
 	p.Placed = at
+	p.join(r.isr, at)
 	p.Replicas, p.ISR, p.ELR, p.known, p.Adding, p.Removing = r.replicas, r.isr, r.elr, r.known, r.adding, r.removing
 	p.Leader, p.LeaderEpoch, p.Epoch, p.dirs, p.recovering = r.leader, r.leaderEpoch, r.epoch, r.dirs, r.recovering == 1
+}
+
+// join notes who comes into the ISR, before it is the partition's.
+func (p *Partition) join(isr []int32, at int64) {
+	was := p.joined
+	p.joined = make(map[int32]int64, len(isr))
+	for _, id := range isr {
+		if p.joined[id] = at; slices.Contains(p.ISR, id) {
+			p.joined[id] = was[id]
+		}
+	}
 }
 
 func (s *State) change(r partitionChange, at int64) {
@@ -339,6 +355,9 @@ func (s *State) change(r partitionChange, at int64) {
 		if v != nil {
 			*to = v
 		}
+	}
+	if r.isr != nil {
+		p.join(r.isr, at)
 	}
 	set(&p.ISR, r.isr)
 	set(&p.ELR, r.elr)
