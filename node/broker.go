@@ -270,7 +270,7 @@ func (b *broker) registration() *kmsg.BrokerRegistrationRequest {
 		req.Rack = &l.cfg.Rack
 	}
 	for _, d := range l.dirs {
-		if d.data {
+		if d.data && !d.lost {
 			req.LogDirs = append(req.LogDirs, d.id)
 		}
 	}
@@ -279,7 +279,8 @@ func (b *broker) registration() *kmsg.BrokerRegistrationRequest {
 }
 
 // previousEpoch is the epoch of the registration that nothing was lost since: that of this
-// life if it has one, or else of the life before, if that stopped all directories cleanly.
+// life if it has one, or else of the life before, if that stopped all directories cleanly and
+// none is lost.
 func (b *broker) previousEpoch() int64 {
 	if epoch := b.epoch.Load(); epoch >= 0 {
 		return epoch
@@ -290,7 +291,7 @@ func (b *broker) previousEpoch() int64 {
 			continue
 		}
 		e := d.PreviousBrokerEpoch()
-		if !first && e != previous {
+		if d.lost || !first && e != previous {
 			return -1
 		}
 		previous, first = e, false
@@ -360,7 +361,7 @@ func (b *broker) heartbeat() *kmsg.BrokerHeartbeatRequest {
 	req.WantFence, req.WantShutdown = !b.ready, b.leaving
 	b.mu.Unlock()
 	for _, d := range b.l.dirs {
-		if d.data && d.Err() != nil {
+		if d.data && !d.lost && d.Err() != nil { // a lost one was never registered
 			req.OfflineLogDirs = append(req.OfflineLogDirs, d.id)
 		}
 	}

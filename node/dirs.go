@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"seedlog/clock/task"
+	"seedlog/disk"
 	"seedlog/node/event"
 	"seedlog/node/meta"
 	"seedlog/node/quorum"
@@ -20,9 +21,17 @@ type openDir struct {
 	id       meta.UUID
 	metadata bool // holds the metadata log
 	data     bool // holds partitions: it is one of log.dirs, and the node is a broker
+	lost     bool // offline since the start, before its logs and perhaps its id were read
 }
 
-// open locks the directories.
+// lose has the node start without the directory.
+func (d *openDir) lose(err error) {
+	d.lost = true
+	d.Fail(err)
+}
+
+// open locks the directories. One that the disk does not let be opened is lost, unless it is
+// the metadata log's; one that another process has locked is a mistake.
 func (l *life) open(t *task.T) error {
 	paths := slices.Clone(l.cfg.LogDirs)
 	if !slices.Contains(paths, l.cfg.MetadataLogDir) {
@@ -37,10 +46,13 @@ func (l *life) open(t *task.T) error {
 		}
 		env.Rand = l.h.Rand("storage " + path)
 		d, err := storage.OpenDir(t, env, path, cfg)
-		if err != nil {
+		lost := err != nil && !metadata && !errors.Is(err, disk.ErrLocked)
+		if lost {
+			d = storage.LostDir(env, path, err)
+		} else if err != nil {
 			return fmt.Errorf("log directory %s: %w", path, err)
 		}
-		l.dirs = append(l.dirs, &openDir{Dir: d, metadata: metadata, data: l.cfg.IsBroker && slices.Contains(l.cfg.LogDirs, path)})
+		l.dirs = append(l.dirs, &openDir{Dir: d, metadata: metadata, data: l.cfg.IsBroker && slices.Contains(l.cfg.LogDirs, path), lost: lost})
 	}
 	return nil
 }
@@ -49,16 +61,18 @@ func (l *life) open(t *task.T) error {
 const ballastBytes = 16 << 20
 
 // identify reads the directories' meta.properties, or formats them all if none has one, the
-// host allows it and the node is alone.
+// host allows it and the node is alone. A directory whose file cannot be read is lost, as in
+// Kafka; one that has none, a damaged one or somebody else's is a mistake to be put right.
 func (l *life) identify(t *task.T) error {
 	paths := make([]string, 0, len(l.dirs))
 	for _, d := range l.dirs {
 		paths = append(paths, d.Path())
 	}
-	ids, missing, err := quorum.Load(t, l.h.Disk, l.cfg.NodeID, paths)
+	found, err := quorum.Load(t, l.h.Disk, l.cfg.NodeID, paths)
 	if err != nil {
 		return err
 	}
+	ids, missing := found.IDs, found.Missing
 	switch {
 	case len(missing) == len(paths) && l.h.Format && l.cfg.Alone():
 		if ids, err = l.format(t, paths); err != nil {
@@ -73,6 +87,32 @@ func (l *life) identify(t *task.T) error {
 		if d.metadata {
 			l.identity = id
 		}
+	}
+	return l.loseDirs(found.Unreadable)
+}
+
+// loseDirs takes the directories that cannot be read offline. Without the metadata's, or
+// without any for data, there is no node.
+func (l *life) loseDirs(unreadable map[string]error) error {
+	var lost error
+	online := 0
+	for _, d := range l.dirs {
+		err := unreadable[d.Path()]
+		if err != nil && d.metadata {
+			return err
+		}
+		if err != nil {
+			d.lose(err)
+		}
+		switch {
+		case d.lost:
+			lost = d.Err()
+		case d.data:
+			online++
+		}
+	}
+	if l.cfg.IsBroker && online == 0 {
+		return fmt.Errorf("no log directory can be read: %w", lost)
 	}
 	return nil
 }
@@ -119,7 +159,7 @@ func (l *life) recoverLogs(t *task.T, d *meta.Delta) {
 	group := task.NewGroup(l.h.RT, "loading")
 	failures := make([]error, len(l.dirs))
 	for i, dir := range l.dirs {
-		if dir.data {
+		if dir.data && !dir.lost {
 			group.Go("load "+dir.Path(), func(t *task.T) { failures[i] = l.loadDir(t, dir, d.To) })
 		}
 	}
@@ -142,7 +182,7 @@ func (l *life) lostDirs(failures []error) error {
 			return failures[i]
 		case failures[i] != nil:
 			l.h.Events.Emit(event.PartitionFailed{Topic: d.Path(), Partition: -1, Err: failures[i]})
-		case d.data:
+		case d.data && !d.lost:
 			online++
 		}
 	}

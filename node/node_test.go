@@ -9,10 +9,12 @@ import (
 	mathrand "math/rand/v2"
 	"os"
 	"path/filepath"
+	"strings"
 	"sync"
 	"testing"
 	"time"
 
+	"github.com/twmb/franz-go/pkg/kadm"
 	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kgo"
 	"github.com/twmb/franz-go/pkg/kmsg"
@@ -389,6 +391,92 @@ func TestATakenPortAndALockedDirectoryAreErrors(t *testing.T) {
 				t.Errorf("taken %s: the node ran", c.name)
 			} else {
 				t.Logf("taken %s: %v", c.name, err)
+			}
+		})
+	}
+}
+
+// lostDirs are log directories on disks of their own: the metadata's is the first.
+func lostDirs(t *testing.T) (paths []string, settings map[string]string) {
+	root := t.TempDir()
+	for _, sub := range []string{"meta", "a", "b"} {
+		paths = append(paths, filepath.Join(root, sub))
+	}
+	return paths, map[string]string{"metadata.log.dir": paths[0], "log.dirs": paths[1] + "," + paths[2]}
+}
+
+// breakDir makes a directory one that cannot be read: it is a file.
+func breakDir(t *testing.T, path string) {
+	t.Helper()
+	if err := errors.Join(os.Rename(path, path+".away"), os.WriteFile(path, nil, 0o600)); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// A directory that cannot be read when the node starts is offline, with one line, and the
+// others serve; it is back with the next start.
+func TestADirectoryThatCannotBeReadIsOfflineFromTheStart(t *testing.T) {
+	dirs, settings := lostDirs(t)
+	r := start(t, "", settings, nil)
+	r.createTopic("t", 4, nil)
+	r.produce("t", "t", 32, kgo.RecordPartitioner(kgo.RoundRobinPartitioner()))
+	r.stop()
+	breakDir(t, dirs[2])
+	var lines []string
+	sink := &events{t: t, on: func(e event.Event) bool {
+		if e.Name() == "partition-failed" {
+			return true // those that it has
+		}
+		if e.Name() != "dir-offline" {
+			return false
+		}
+		var f event.Fields
+		e.Fields(&f)
+		lines = append(lines, fmt.Sprintf("%+v", f.List))
+		return true
+	}}
+	r = start(t, "", settings, sink)
+	c := r.client()
+	online, err := kadm.NewClient(c).DescribeBrokerLogDirs(timeout(t), 1, nil)
+	c.Close()
+	if err != nil || online[dirs[1]].Err != nil || !errors.Is(online[dirs[2]].Err, kerr.KafkaStorageError) {
+		t.Errorf("directories: %+v %v", online, err)
+	}
+	r.produce("t", "more", 8, kgo.RecordPartitioner(kgo.RoundRobinPartitioner())) // to those with a leader
+	r.stop()
+	if len(lines) != 1 || !strings.Contains(lines[0], dirs[2]) {
+		t.Errorf("lines of the directory: %q", lines)
+	}
+	if err := errors.Join(os.Remove(dirs[2]), os.Rename(dirs[2]+".away", dirs[2])); err != nil {
+		t.Fatal(err)
+	}
+	r = start(t, "", settings, nil)
+	r.consume("t", 40)
+	r.stop()
+}
+
+// Without the metadata's directory, or without any for data, there is no node.
+func TestANodeDoesNotStartWithoutItsMetadataOrAnyData(t *testing.T) {
+	for _, lost := range [][]int{{0}, {1, 2}} {
+		dirs, settings := lostDirs(t)
+		start(t, "", settings, nil).stop()
+		for _, i := range lost {
+			breakDir(t, dirs[i])
+		}
+		settings["listeners"] = "PLAINTEXT://127.0.0.1:0"
+		cfg, _, err := config.Parse(settings)
+		if err != nil {
+			t.Fatal(err)
+		}
+		rt := live.New(live.Options{})
+		live.Main(rt, func(tk *task.T) {
+			n := node.New(node.Host{
+				RT: rt, Disk: osfs.New(osfs.Options{}), Net: tcp.New(tcp.Config{}), Format: true,
+				Rand:    func(string) *mathrand.Rand { return mathrand.New(mathrand.NewPCG(1, 2)) },
+				Entropy: func(b []byte) { _, _ = rand.Read(b) },
+			}, *cfg)
+			if err := n.Run(tk); err == nil || !strings.Contains(err.Error(), dirs[lost[len(lost)-1]]) {
+				t.Errorf("without %v: %v", lost, err)
 			}
 		})
 	}

@@ -146,6 +146,46 @@ func movedFollower(r *Run) {
 	})
 }
 
+// unreadableDirectory is a directory whose identity cannot be read when its broker starts. The
+// broker serves what is in the other, and has no part in the rest, which is led and held in sync
+// elsewhere; when it comes back with the directory, it has what the others have.
+func unreadableDirectory(r *Run) {
+	r.Set("log.dirs", strings.Join(twoDirs, ","))
+	tellCluster(r, six(1), func(s *tale) {
+		b := s.node(6)
+		in := map[string]*client.Topic{} // by where 6 has the log
+		for _, name := range []string{"a", "b", "c"} {
+			topic := s.replicated(name, []int32{6, 4, 5})
+			dir, _, _ := b.place(name + "-0")
+			in[dir] = topic
+			s.produce(6, topic, -1, 3, nil)
+		}
+		here, away := in[twoDirs[0]], in[twoDirs[1]]
+		if !s.must(here != nil && away != nil, "scenario", "all logs are in one directory") || !s.stopNode(6) {
+			return
+		}
+		fault := b.Disk.Arm(&simdisk.Injection{Fault: simdisk.ReadError, Match: func(path string) bool {
+			return path == twoDirs[1]+"/meta.properties"
+		}})
+		if !s.must(s.start(6), "S11", "6 does not serve without a directory: %v", s.ended()) {
+			return
+		}
+		s.must(fault.Fired, "scenario", "nothing of %s was read", twoDirs[1])
+		s.isr(here, 3)
+		s.led(away, 4, 5)
+		leader := s.partition(away).Leader
+		s.produce(leader, away, -1, 3, nil)
+		s.produce(s.partition(here).Leader, here, -1, 3, nil)
+		s.wait(5 * time.Second)
+		s.must(len(s.partition(away).ISR) == 2, "I8", "the ISR is %v, and 6 has lost the directory", s.partition(away).ISR)
+		s.equal(here, 6)
+		s.kill(6)
+		s.start(6)
+		s.equal(away, 6)
+		s.equal(here, 6)
+	})
+}
+
 // lostDirectory is a directory that fails by a write to one of its logs, while a fetch for another
 // waits at its leader. That replica leaves the ISR and stays outside, though the fetch is answered
 // later and had everything; when the broker comes back with the directory, it has what the others

@@ -27,7 +27,7 @@ type Dir struct {
 	cfg   DirConfig
 	files fileCache
 	group *task.Group // short tasks: syncs after a roll, recovery
-	lock  disk.Closer
+	lock  disk.Closer // nil for a LostDir
 
 	// Read when the directory was opened.
 	clean     bool
@@ -60,16 +60,7 @@ func (d *Dir) SetRecoveryThreads(n int) { d.cfg.RecoveryThreads = max(n, 1) }
 // checkpoints and its clean-shutdown marker, and removes the marker, durably: from here on
 // only CloseClean makes the stop a clean one.
 func OpenDir(t *task.T, env Env, path string, cfg DirConfig) (*Dir, error) {
-	d := &Dir{env: env, path: path, cfg: cfg, prevEpoch: -1, logs: map[string]*Log{}, stale: map[string]bool{}, rand: env.Rand}
-	if d.cfg.MaxOpenFiles <= 0 {
-		d.cfg.MaxOpenFiles = 1024
-	}
-	d.SetRecoveryThreads(cfg.RecoveryThreads)
-	d.mu.Init(env.RT, "storage.Dir")
-	d.checkpoints.Init(env.RT, "storage.Dir.checkpoints")
-	d.files.init(env.RT, env.Disk, d.cfg.MaxOpenFiles)
-	d.group = task.NewGroup(env.RT, "dir "+path)
-	d.wakeAt = clock.Never
+	d := newDir(env, path, cfg)
 	if err := env.Disk.MkdirAll(t, path); err != nil {
 		return nil, err
 	}
@@ -85,6 +76,28 @@ func OpenDir(t *task.T, env Env, path string, cfg DirConfig) (*Dir, error) {
 		return nil, errors.Join(err, lock.Close(t))
 	}
 	return d, nil
+}
+
+// LostDir stands for a directory that could not be opened because of err: it is offline, holds
+// no lock and has no logs.
+func LostDir(env Env, path string, err error) *Dir {
+	d := newDir(env, path, DirConfig{})
+	d.Fail(err)
+	return d
+}
+
+func newDir(env Env, path string, cfg DirConfig) *Dir {
+	d := &Dir{env: env, path: path, cfg: cfg, prevEpoch: -1, logs: map[string]*Log{}, stale: map[string]bool{}, rand: env.Rand}
+	if d.cfg.MaxOpenFiles <= 0 {
+		d.cfg.MaxOpenFiles = 1024
+	}
+	d.SetRecoveryThreads(cfg.RecoveryThreads)
+	d.mu.Init(env.RT, "storage.Dir")
+	d.checkpoints.Init(env.RT, "storage.Dir.checkpoints")
+	d.files.init(env.RT, env.Disk, d.cfg.MaxOpenFiles)
+	d.group = task.NewGroup(env.RT, "dir "+path)
+	d.wakeAt = clock.Never
+	return d
 }
 
 func (d *Dir) open(t *task.T) (err error) {

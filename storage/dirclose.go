@@ -130,7 +130,11 @@ func (d *Dir) release(t *task.T) error {
 			first = err
 		}
 	}
-	return errors.Join(first, d.files.close(t), d.lock.Close(t))
+	first = errors.Join(first, d.files.close(t))
+	if d.lock == nil {
+		return first
+	}
+	return errors.Join(first, d.lock.Close(t))
 }
 
 // errAlone is what is wrong with the log, its directory aside.

@@ -90,9 +90,10 @@ func (n *node) start(t *task.T, g *task.Group, d *simdisk.Mount) {
 	}
 	cfg, _, err := config.Parse(map[string]string{"log.dirs": "/data"})
 	check(err)
-	ids, missing, err := quorum.Load(t, d, 1, []string{"/data"})
+	found, err := quorum.Load(t, d, 1, []string{"/data"})
 	check(err)
-	if len(missing) > 0 {
+	ids := found.IDs
+	if len(found.Missing) > 0 {
 		spec := quorum.FormatSpec{LogDirs: []string{"/data"}, NodeID: 1, Entropy: rt.Entropy("ids"),
 			UnixMilli: t.UnixMilli(), ControllerListener: "CONTROLLER", Host: "localhost", Port: 9093}
 		if n.m.static {

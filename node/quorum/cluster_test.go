@@ -203,7 +203,7 @@ func (m *member) boot() *incarnation {
 
 func (inc *incarnation) start(t *task.T) error {
 	m, c := inc.m, inc.m.c
-	ids, _, err := quorum.Load(t, inc.mount, m.id, []string{"/data"})
+	found, err := quorum.Load(t, inc.mount, m.id, []string{"/data"})
 	if err != nil {
 		return err
 	}
@@ -216,7 +216,7 @@ func (inc *incarnation) start(t *task.T) error {
 		return err
 	}
 	cfg := quorum.Config{
-		NodeID: m.id, Identity: ids["/data"], SnapshotBytes: c.snapshotBytes, ReplayMaxBytes: c.replayBytes, Observer: m.observer, Listener: "CONTROLLER",
+		NodeID: m.id, Identity: found.IDs["/data"], SnapshotBytes: c.snapshotBytes, ReplayMaxBytes: c.replayBytes, Observer: m.observer, Listener: "CONTROLLER",
 		Endpoints: []raft.Endpoint{{Name: "CONTROLLER", Host: m.name, Port: uint16(m.port)}},
 	}
 	for _, o := range c.members[:min(3, len(c.members))] {

@@ -76,10 +76,16 @@ const (
 // it is complete. It returns the identities by directory.
 func Format(t *task.T, d disk.Disk, spec FormatSpec) (map[string]Identity, error) {
 	dirs := allDirs(spec.LogDirs, spec.MetadataLogDir)
-	ids, missing, err := Load(t, d, spec.NodeID, dirs)
+	found, err := Load(t, d, spec.NodeID, dirs)
 	if err != nil {
 		return nil, err
 	}
+	for _, dir := range dirs {
+		if err := found.Unreadable[dir]; err != nil {
+			return nil, err
+		}
+	}
+	ids := found.IDs
 	if len(ids) > 0 && !spec.IgnoreFormatted {
 		for _, dir := range dirs {
 			if _, ok := ids[dir]; ok {
@@ -102,7 +108,7 @@ func Format(t *task.T, d disk.Disk, spec FormatSpec) (map[string]Identity, error
 	if spec.ClusterID == "" {
 		spec.ClusterID = meta.UUIDString(drawID(spec.Entropy))
 	}
-	for _, dir := range missing {
+	for _, dir := range found.Missing {
 		id := Identity{spec.ClusterID, spec.NodeID, spec.directoryID(dir)}
 		if err := formatDir(t, d, dir, id, spec); err != nil {
 			return nil, fmt.Errorf("formatting %s: %w", dir, err)
@@ -205,36 +211,47 @@ func makeDir(t *task.T, d disk.Disk, path string) error {
 	return nil
 }
 
-// Load reads the meta.properties of each directory. A directory without one is in missing.
-// The error of a damaged file, or of one of another cluster or node, names the file.
-func Load(t *task.T, d disk.Disk, nodeID int32, dirs []string) (ids map[string]Identity, missing []string, err error) {
-	ids = make(map[string]Identity, len(dirs))
+// Found is what Load read, by directory.
+type Found struct {
+	IDs        map[string]Identity
+	Missing    []string         // have no meta.properties
+	Unreadable map[string]error // have, or may have, one that the disk does not give
+}
+
+// Load reads the meta.properties of each directory. That the disk does not give one is for the
+// caller to judge, who may do without the directory. The error of a damaged file, or of one of
+// another cluster or node, names the file.
+func Load(t *task.T, d disk.Disk, nodeID int32, dirs []string) (Found, error) {
+	found := Found{IDs: make(map[string]Identity, len(dirs)), Unreadable: map[string]error{}}
 	var first, firstDir string
 	for _, dir := range dirs {
 		path := dir + "/" + metaPropertiesFile
 		p, err := checkpoint.ReadMetaProperties(t, d, path)
-		if errors.Is(err, disk.ErrNotExist) {
-			missing = append(missing, dir)
+		switch {
+		case errors.Is(err, disk.ErrNotExist):
+			found.Missing = append(found.Missing, dir)
+			continue
+		case errors.Is(err, checkpoint.ErrDamaged):
+			return Found{}, err
+		case err != nil:
+			found.Unreadable[dir] = err
 			continue
 		}
-		if err != nil {
-			return nil, nil, err
-		}
 		if p.NodeID != nodeID {
-			return nil, nil, fmt.Errorf("%w: %s has node.id %d, and this node is %d", ErrForeign, path, p.NodeID, nodeID)
+			return Found{}, fmt.Errorf("%w: %s has node.id %d, and this node is %d", ErrForeign, path, p.NodeID, nodeID)
 		}
 		if first == "" {
 			first, firstDir = p.ClusterID, dir
 		}
 		if p.ClusterID != first {
-			return nil, nil, fmt.Errorf("%w: %s has cluster.id %s, and %s/%s has %s", ErrForeign, path, p.ClusterID, firstDir, metaPropertiesFile, first)
+			return Found{}, fmt.Errorf("%w: %s has cluster.id %s, and %s/%s has %s", ErrForeign, path, p.ClusterID, firstDir, metaPropertiesFile, first)
 		}
 		for _, other := range dirs {
-			if o, ok := ids[other]; ok && o.DirectoryID == p.DirectoryID && p.DirectoryID != (meta.UUID{}) {
-				return nil, nil, fmt.Errorf("%w: %s has the directory.id of %s: one is a copy of the other", ErrForeign, path, other)
+			if o, ok := found.IDs[other]; ok && o.DirectoryID == p.DirectoryID && p.DirectoryID != (meta.UUID{}) {
+				return Found{}, fmt.Errorf("%w: %s has the directory.id of %s: one is a copy of the other", ErrForeign, path, other)
 			}
 		}
-		ids[dir] = Identity{p.ClusterID, p.NodeID, p.DirectoryID}
+		found.IDs[dir] = Identity{p.ClusterID, p.NodeID, p.DirectoryID}
 	}
-	return ids, missing, nil
+	return found, nil
 }

@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"seedlog/clock/task"
+	"seedlog/disk"
 	"seedlog/node/meta"
 	"seedlog/node/raft"
 	"seedlog/sim/sched"
@@ -46,9 +47,9 @@ func TestFormatWritesWhatKafkaReads(t *testing.T) {
 		if len(ids) != 2 || ids["/a"].ClusterID != ids["/b"].ClusterID || ids["/a"].DirectoryID == ids["/b"].DirectoryID {
 			t.Fatalf("%v", ids)
 		}
-		loaded, missing, err := Load(tk, d, 1, []string{"/a", "/b", "/c"})
-		if err != nil || !slices.Equal(missing, []string{"/c"}) || loaded["/a"] != ids["/a"] {
-			t.Errorf("%v %v %v", loaded, missing, err)
+		found, err := Load(tk, d, 1, []string{"/a", "/b", "/c"})
+		if err != nil || !slices.Equal(found.Missing, []string{"/c"}) || found.IDs["/a"] != ids["/a"] {
+			t.Errorf("%v %v", found, err)
 		}
 		s, err := readSnapshot(tk, d, "/a/__cluster_metadata-0/00000000000000000000-0000000000.checkpoint")
 		if err != nil {
@@ -143,7 +144,7 @@ func TestLoadNamesTheFile(t *testing.T) {
 					t.Fatal(err)
 				}
 			}
-			_, _, err := Load(tk, d, 1, []string{"/a", "/b"})
+			_, err := Load(tk, d, 1, []string{"/a", "/b"})
 			if err == nil || !strings.Contains(err.Error(), "/b/meta.properties") || strings.Contains(err.Error(), "\n") {
 				t.Errorf("%s: %v", name, err)
 			}
@@ -151,6 +152,37 @@ func TestLoadNamesTheFile(t *testing.T) {
 				t.Errorf("%s is no %v: %v", name, ErrForeign, err)
 			}
 		})
+	}
+}
+
+// A disk that does not give one directory's identity says nothing against the others, but for
+// Format, which is to write beside it.
+func TestLoadGoesOnWithoutADirectoryThatCannotBeRead(t *testing.T) {
+	disks := simdisk.New(simdisk.Config{Rand: func(string) *rand.Rand { return rand.New(rand.NewPCG(1, 1)) }})
+	broken := func() {
+		disks.Arm(&simdisk.Injection{Fault: simdisk.ReadError, Match: func(path string) bool { return path == "/a/meta.properties" }})
+	}
+	err := sched.Main(1, func(tk *task.T) {
+		d := disks.Mount(tk.Runtime().(*sched.Runtime))
+		ids, err := Format(tk, d, formatSpec())
+		if err != nil {
+			t.Fatal(err)
+		}
+		broken()
+		found, err := Load(tk, d, 1, []string{"/a", "/b"})
+		if err != nil || !errors.Is(found.Unreadable["/a"], disk.ErrIO) || len(found.Unreadable) != 1 || len(found.Missing) != 0 ||
+			len(found.IDs) != 1 || found.IDs["/b"] != ids["/b"] {
+			t.Errorf("%+v %v", found, err)
+		}
+		broken()
+		again := formatSpec()
+		again.IgnoreFormatted = true
+		if _, err := Format(tk, d, again); !errors.Is(err, disk.ErrIO) {
+			t.Errorf("formatted beside what cannot be read: %v", err)
+		}
+	})
+	if err != nil {
+		t.Fatal(err)
 	}
 }
 
