@@ -53,6 +53,37 @@ func shrunkISR(r *Run) {
 	})
 }
 
+// hiddenRecords: who waits for records that are in the log and not committed is woken when they
+// are, though nothing more is appended.
+func hiddenRecords(r *Run) {
+	r.Set("replica.lag.time.max.ms", "60000")
+	tellCluster(r, six(1), func(s *tale) {
+		topic := s.replicated("hidden", []int32{4, 5, 6})
+		s.produce(4, topic, -1, 10, nil)
+		s.apart(6, 4, 5)
+		s.produce(4, topic, 1, 3, nil)
+		const patience = time.Minute
+		e, group := s.Env(2 * time.Minute)
+		e.RequestTimeout = 2 * patience
+		done := false
+		group.Go("wait", func(t *task.T) {
+			p := client.OpenAt(t, &e, s.node(4).Addr())
+			got, err := p.Await(t, topic, 0, 10, patience)
+			if s.ok(err, "fetch") && s.code(got.Code, nil, "fetch") {
+				s.must(len(got.Batches) > 0, "I30", "who waits for records that are committed meanwhile gets none")
+			}
+			done = true
+			p.Close()
+		})
+		s.wait(3 * time.Second)
+		s.must(!done, "I5", "who waits for records that are not committed is answered")
+		s.together()
+		s.reaches(4, topic, 13)
+		s.World.Run(func() bool { return done || s.over() }, time.Second)
+		s.must(done, "I30", "no answer a second after the records were committed")
+	})
+}
+
 // demotedLeader is KAFKA-2960: whoever waits for a leader is told at once that it leads no more.
 func demotedLeader(r *Run) {
 	tellCluster(r, six(1), func(s *tale) {

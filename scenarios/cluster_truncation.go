@@ -57,6 +57,34 @@ func twoFailovers(r *Run) {
 	})
 }
 
+// unknownEpoch is KIP-279 for who does not know the epoch that its leader names: all that it has of
+// later ones goes, though that epoch ends further on at the leader than its own log does. Three
+// leaders have records of their own behind the same ten.
+func unknownEpoch(r *Run) {
+	r.Set("replica.lag.time.max.ms", "60000")
+	tellCluster(r, six(1), func(s *tale) {
+		topic := s.replicated("unknown", []int32{4, 5, 6}, [2]string{"min.insync.replicas", "3"}) // who leaves stays eligible
+		s.produce(4, topic, -1, 10, nil)
+		s.stopNode(4)
+		s.led(topic, 5)
+		s.produce(5, topic, 1, 10, nil)
+		s.until("node 6 has them", 10*time.Second, func() bool { return s.ends(topic)[6] == 20 })
+		s.apart(4, 5, 6)
+		s.start(4)
+		s.stopNode(6)
+		s.stopNode(5)
+		s.led(topic, 4)
+		s.produce(4, topic, 1, 5, nil)
+		s.start(6)
+		s.stopNode(4)
+		s.led(topic, 6)
+		s.produce(6, topic, 1, 2, nil)
+		s.together()
+		s.start(4, 5)
+		s.equal(topic, 22)
+	})
+}
+
 // begins is I12: a leader knows where its own epoch begins before it writes anything
 // (KAFKA-7415).
 func (s *tale) begins(id int32, topic *client.Topic, at int64) {

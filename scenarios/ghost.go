@@ -468,6 +468,18 @@ func (g *ghost) lost(s *server, power bool) func(name string) bool {
 	}
 }
 
+// withdrawn tells the checks that a server, which is down, comes back without one of its
+// directories.
+func (g *ghost) withdrawn(s *server, dir string) {
+	there := make(map[string]bool)
+	for path := range g.logs[s.id-1] { //order: into a map
+		if strings.HasPrefix(path, dir+"/") {
+			there[base(path)] = true
+		}
+	}
+	g.replicas.Crashed(s.id, func(name string) bool { return there[name] })
+}
+
 // wiped tells the checks that a server has an empty disk now.
 func (g *ghost) wiped(s *server) {
 	for path, w := range g.logs[s.id-1] { //order: each is forgotten

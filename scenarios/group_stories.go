@@ -153,6 +153,10 @@ func staleMember(r *Run) {
 				s.code(answer.(*kmsg.SyncGroupResponse).ErrorCode, kerr.IllegalGeneration, "sync of an older generation")
 			}
 			s.must(s.committed(t, p) == 5, "I28", "refused commits changed the offset to %d", s.committed(t, p))
+			s.leave(t, p, member)
+			if _, next, ok := s.join(t, p, "", 10*time.Second); ok {
+				s.must(next == second+2, "I26", "generation %d follows generation %d and the one without members", next, second)
+			}
 		})
 	})
 }

@@ -113,6 +113,45 @@ func snapshotVoters(r *Run) {
 	})
 }
 
+// anotherDirectory is KIP-853 for a voter whose disk is replaced: under its id it comes back with a
+// directory that nobody named, and has no vote, neither in elections nor for what is committed. It
+// is given one with the new directory in place of the old.
+func anotherDirectory(r *Run) {
+	sh := six(1)
+	sh.dynamic = true
+	tellCluster(r, sh, func(s *tale) {
+		c := s.leads(func(c *server) bool { return true })
+		if s.failed {
+			return
+		}
+		away, wiped := s.others(c)[0], s.others(c)[1]
+		old := s.named(wiped)
+		s.kill(away)
+		s.replaceDisk(wiped)
+		for i := range 3 {
+			code := s.create(4, fmt.Sprintf("t%d", i), 2000)
+			s.must(code != 0, "I35", "a topic is made, and of three voters %d alone is there: %d is away, and the disk of %d is new", c.id, away, wiped)
+		}
+		s.start(away)
+		s.makes("one", "two", "three")
+		s.removes(old...)
+		s.adds(s.named(wiped)...)
+		s.kill(away)
+		s.makes("four", "five", "six", "seven")
+		s.start(away)
+	})
+}
+
+// replaceDisk ends a node and starts it with a new disk.
+func (s *tale) replaceDisk(id int32) {
+	n := s.node(id)
+	n.end(false)
+	n.Disk.Wipe()
+	n.Disk.SetCapacity(diskBytes)
+	s.cluster.ghost.wiped(n)
+	s.failed = s.failed || !s.cluster.format(n) || !n.boot()
+}
+
 // returns lets the leaders of the quorum fail until the old one leads again: the voters that it
 // wanted, and that were cut off its log, are not those that it asks then.
 func (s *tale) returns(old *server) {

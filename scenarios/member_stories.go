@@ -142,7 +142,7 @@ func rebalances(r *Run) {
 func (s *story) joinStatic(t *task.T, p *client.Plain, instance string) (id string, generation int32, share string, ok bool) {
 	req := kmsg.NewPtrJoinGroupRequest()
 	req.Version, req.Group, req.InstanceID, req.ProtocolType = 5, "g", &instance, "consumer"
-	req.SessionTimeoutMillis, req.RebalanceTimeoutMillis = 30_000, 30_000
+	req.SessionTimeoutMillis, req.RebalanceTimeoutMillis = 30_000, 5_000
 	proto := kmsg.NewJoinGroupRequestProtocol()
 	proto.Name = "all"
 	req.Protocols = append(req.Protocols, proto)
@@ -170,7 +170,8 @@ func (s *story) joinStatic(t *task.T, p *client.Plain, instance string) (id stri
 }
 
 // staticMember: one that restarts gets its place, its share and no rebalance, its older self
-// is fenced; a restart of the broker changes nothing of that.
+// is fenced; a restart of the broker changes nothing of that. Who sleeps through a rebalance is a
+// member as long as its session.
 func staticMember(r *Run) {
 	r.Set("group.initial.rebalance.delay.ms", "0")
 	instance := "one"
@@ -198,9 +199,18 @@ func staticMember(r *Run) {
 				takeOver(t, p)
 			}
 		})
-		if !s.failed && s.crash(false) {
-			s.client("start after the broker's restart", takeOver)
+		if s.failed || !s.crash(false) {
+			return
 		}
+		s.client("start after the broker's restart", takeOver)
+		s.client("a rebalance without it", func(t *task.T, p *client.Plain) {
+			p.RequestTimeout = 20 * time.Second
+			_, next, ok := s.join(t, p, "", 6*time.Second)
+			if ok && s.must(next > generation, "I26", "generation %d follows generation %d", next, generation) {
+				s.code(s.heartbeat(t, p, old, &instance, generation), kerr.IllegalGeneration, "heartbeat of a static member that slept through a rebalance, in its generation")
+				s.code(s.heartbeat(t, p, old, &instance, next), nil, "heartbeat of a static member that slept through a rebalance, in the next generation")
+			}
+		})
 	})
 }
 

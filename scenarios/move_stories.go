@@ -1,6 +1,7 @@
 package scenarios
 
 import (
+	"slices"
 	"strings"
 	"time"
 
@@ -226,5 +227,49 @@ func lostDirectory(r *Run) {
 		s.produce(4, idle, -1, 3, nil)
 		s.equal(idle, 6)
 		s.equal(busy, 4)
+	})
+}
+
+// withoutDirectory is KIP-858 and KIP-966 for a broker that stops cleanly and comes back without one
+// of its directories, which it was told is not its any more. What it had there nobody may count on:
+// it is no eligible leader of that, and does not lead though nobody else is there.
+func withoutDirectory(r *Run) {
+	r.Set("log.dirs", strings.Join(twoDirs, ","))
+	tellCluster(r, six(1), func(s *tale) {
+		b := s.node(6)
+		var topic *client.Topic
+		dir := twoDirs[0] // which has the metadata log, and is not to go
+		for _, name := range []string{"a", "b", "c"} {
+			if topic = s.replicated(name, []int32{4, 6}, [2]string{"min.insync.replicas", "2"}); s.failed {
+				return
+			}
+			if dir, _, _ = b.place(name + "-0"); dir == twoDirs[1] {
+				break
+			}
+		}
+		s.must(dir == twoDirs[1], "scenario", "no log is in %s", twoDirs[1])
+		s.produce(4, topic, -1, 10, nil)
+		s.stopNode(6)
+		s.isr(topic, 1)
+		if s.failed {
+			return
+		}
+		p := s.partition(topic)
+		s.must(slices.Equal(p.ELR, []int32{6}), "I8", "eligible are %v, the ISR is %v", p.ELR, p.ISR)
+		s.apart(6, 4)
+		b.props["log.dirs"] = twoDirs[0]
+		s.cluster.ghost.withdrawn(b, twoDirs[1])
+		s.start(6)
+		p = s.partition(topic)
+		s.must(!slices.Contains(p.ELR, 6), "I8", "node 6 came back without its records, and eligible are %v", p.ELR)
+		s.stopNode(4)
+		s.wait(3 * time.Second)
+		p = s.partition(topic)
+		s.must(p.Leader == -1, "I3", "node %d leads: the ISR is %v, eligible are %v, and node 6 has nothing", p.Leader, p.ISR, p.ELR)
+		s.together()
+		s.start(4)
+		s.led(topic, 4)
+		s.isr(topic, 2)
+		s.equal(topic, 10)
 	})
 }

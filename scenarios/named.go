@@ -110,5 +110,10 @@ var named = []Scenario{
 	{"refused-proposals", "KIP-497, KIP-841, KIP-903: what the controller takes from nobody about an ISR", refusedProposals},
 	{"unread-setting", "KIP-966: who leaves the ISR of a leader that has not read min.insync.replicas is not eligible", unreadSetting},
 	{"waiting-deletion", "invariants I24, I30: a deletion waits for every living replica, and for none that is fenced", waitingDeletion},
+	{"another-directory", "KIP-853, invariant I35: a voter that comes back with another directory has no vote", anotherDirectory},
+	{"hidden-records", "invariant I30: who waits for records is woken when they are committed", hiddenRecords},
+	{"recreated-offsets", "invariant I32: a coordinator knows nothing of a topic of offsets that is deleted and made again", recreatedOffsets},
+	{"unknown-epoch", "KIP-279: who does not know the epoch that its leader names cuts all later ones off", unknownEpoch},
+	{"without-directory", "KIP-858, KIP-966: who comes back without a directory is no eligible leader of what was there", withoutDirectory},
 	{"coordinator-durability", "KAFKA-10284: what the coordinator answered survives a power loss where topics are synced", coordinatorDurability},
 }

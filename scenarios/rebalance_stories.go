@@ -146,6 +146,59 @@ func uncommittedOffset(r *Run) {
 	})
 }
 
+// recreatedOffsets is invariant I32 for coordinators: the topic of the groups is deleted and made
+// again while a broker that leads it hears nothing of the metadata, and then of both at once. It
+// coordinates what is in the new one, which is nothing.
+func recreatedOffsets(r *Run) {
+	r.Set("broker.session.timeout.ms", "60000")
+	r.Set("offsets.topic.num.partitions", "1")
+	tellCluster(r, six(1), func(s *tale) {
+		offsets := s.replicated(offsetsTopic, []int32{4, 5})
+		s.replicated("t", []int32{1})
+		commit := func(offset int64) {
+			s.at(4, "commit", func(t *task.T, p *client.Plain) {
+				if s.findCoordinator(t, p) {
+					code := int16(0)
+					for range 100 {
+						code = s.commitOffset(t, p, "", -1, offset)
+						if code != kerr.NotCoordinator.Code && code != kerr.UnknownTopicOrPartition.Code { // of which it has yet to hear
+							break
+						}
+						t.Sleep(t.Now().Add(100 * time.Millisecond))
+					}
+					s.code(code, nil, "commit")
+				}
+			})
+		}
+		commit(5)
+		s.apart(4, 1, 2, 3)
+		s.at(5, "delete", func(t *task.T, p *client.Plain) {
+			code, err := p.Delete(t, offsetsTopic)
+			if s.ok(err, "delete") {
+				s.code(code, nil, "delete")
+			}
+		})
+		again := &client.Topic{Name: offsetsTopic, Partitions: 1, Replication: 2, Assignment: offsets.Assignment}
+		s.failed = s.failed || !s.CreateTopic(again, nil)
+		s.together()
+		s.isr(again, 2)
+		s.at(4, "read", func(t *task.T, p *client.Plain) {
+			got, code := s.readOffset(t, p)
+			for i := 0; i < 100 && got != -1 && !s.failed; i++ { // it has yet to hear of that
+				t.Sleep(t.Now().Add(100 * time.Millisecond))
+				got, code = s.readOffset(t, p)
+			}
+			s.must(code == 0, "liveness", "nobody coordinates by a topic that was made again: %s", client.CodeName(code))
+			s.must(got == -1, "I32", "the offset is said to be %d, by a topic that was made again", got)
+		})
+		commit(9)
+		s.at(4, "read", func(t *task.T, p *client.Plain) {
+			got := s.committed(t, p)
+			s.must(got == 9, "I28", "the offset is %d, and 9 was committed", got)
+		})
+	})
+}
+
 // readOffset asks a coordinator, again while it loads, and returns what it says of its own then.
 func (s *story) readOffset(t *task.T, p *client.Plain) (offset int64, code int16) {
 	req := kmsg.NewPtrOffsetFetchRequest()

@@ -98,6 +98,7 @@ type State struct {
 	touched     []*Partition
 	fenced      bool           // a broker was fenced or unregistered in the present batch
 	came        []int32        // brokers that registered in it
+	anew        []int32        // those of them that are another process than before
 	finalized   []featureLevel // levels that changed in it
 	elrEnds     bool           // it ends the eligible leader replicas
 	loading     bool           // a snapshot: the present batch is all of it
@@ -198,7 +199,7 @@ func (s *State) MinISR(p *Partition) int {
 func (s *State) apply(values [][]byte, at int64) {
 	if !s.loading {
 		s.touched, s.fenced, s.came, s.elrEnds, s.finalized = s.touched[:0], false, s.came[:0], false, s.finalized[:0]
-		s.passed = s.passed[:0]
+		s.passed, s.anew = s.passed[:0], s.anew[:0]
 	}
 	records := make([]any, len(values))
 	for i, b := range values {
@@ -231,6 +232,9 @@ func (s *State) judge(at int64) {
 		s.checkFenced(at)
 	}
 	s.checkPassed()
+	if len(s.anew) > 0 && !s.loading {
+		s.checkReturned(at)
+	}
 	if len(s.finalized)+len(s.came) > 0 {
 		s.checkLevels(at)
 	}
@@ -260,8 +264,12 @@ func (s *State) record(rec any, at int64) {
 		s.change(r, at)
 	case registerBroker:
 		if b := s.Broker(r.id); b != nil {
-			if again := r.epoch == b.Epoch && r.incarnation == b.Incarnation; r.epoch <= b.Epoch && !again {
+			again := r.epoch == b.Epoch && r.incarnation == b.Incarnation
+			if r.epoch <= b.Epoch && !again {
 				s.v.Failf("I10", fmt.Sprintf("broker %d", r.id), "epoch %d follows epoch %d (metadata offset %d)", r.epoch, b.Epoch, at)
+			}
+			if !again {
+				s.anew = append(s.anew, r.id)
 			}
 			b.gone = true
 		}
@@ -569,6 +577,18 @@ func (s *State) checkFenced(at int64) {
 		for _, id := range p.ISR {
 			if b := s.Broker(id); (b == nil || b.Fenced) && (len(p.ISR) > 1 || s.ELR()) {
 				s.v.Failf("I8", p.Name(), "broker %d is fenced or gone and in the ISR %v (metadata offset %d)", id, p.ISR, at)
+			}
+		}
+	}
+}
+
+// checkReturned is I8 for brokers that come back: without the directory of a replica they have
+// nothing of it, however cleanly they stopped, and are not eligible.
+func (s *State) checkReturned(at int64) {
+	for _, p := range s.Partitions {
+		for _, id := range p.ELR {
+			if b := s.Broker(id); b != nil && slices.Contains(s.anew, id) && p.lost(b) {
+				s.v.Failf("I8", p.Name(), "broker %d came back without the directory of its replica, and is eligible: the ISR is %v, the ELR %v (metadata offset %d)", id, p.ISR, p.ELR, at)
 			}
 		}
 	}

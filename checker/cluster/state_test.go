@@ -63,6 +63,12 @@ func TestStateFindsBrokenMetadata(t *testing.T) {
 		{"who lost the directory joins", 1, [][][]byte{{homesRec(id, 1, 1, 107), dirsRec(3, 3, 108), change([]int32{1, 2}, nil, -2)}, {change([]int32{1, 2, 3}, nil, -2)}}, "I8"},
 		{"who says that it lost it joins", 1, [][][]byte{{homesRec(id, 1, 1, 2), change([]int32{1, 2}, nil, -2)}, {change([]int32{1, 2, 3}, nil, -2)}}, "I8"},
 		{"who has the directory joins", 1, [][][]byte{{homesRec(id, 1, 1, 108), dirsRec(3, 3, 108), change([]int32{1, 2}, nil, -2)}, {change([]int32{1, 2, 3}, nil, -2)}}, ""},
+		{"who is eligible comes back without the directory", 1, [][][]byte{
+			{homesRec(id, 1, 107, 1), change([]int32{1}, []int32{2}, -2)}, {brokerRec(2, 9, 1), dirsRec(2, 9, 108)}}, "I8"},
+		{"who is eligible comes back with it", 1, [][][]byte{
+			{homesRec(id, 1, 107, 1), change([]int32{1}, []int32{2}, -2)}, {brokerRec(2, 9, 1), dirsRec(2, 9, 107, 108)}}, ""},
+		{"who is eligible says that it lost it", 1, [][][]byte{
+			{homesRec(id, 1, 107, 1), change([]int32{1}, []int32{2}, -2)}, {dirsRec(2, 2, 108)}}, ""},
 		{"eligible leaders are kept no more", 1, [][][]byte{
 			{fenceRec(2, 2, 1), fenceRec(3, 3, 1), change([]int32{1}, []int32{2, 3}, -2)}, {fenceRec(1, 1, 1), change([]int32{}, []int32{1, 2, 3}, -1)},
 			{featureRec("eligible.leader.replicas.version", 0), change([]int32{2}, []int32{}, -2)}}, ""},
