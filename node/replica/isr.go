@@ -72,10 +72,10 @@ func (k *isrKeeper) run(t *task.T) {
 	var again []*Partition
 	for !t.Stopping() {
 		seen := k.arrived.Generation()
-		batch := append(again, k.take()...)
+		batch := union(again, k.take())
 		again = nil
 		if now := t.Now(); now >= lookAt {
-			batch, lookAt = append(batch, k.m.Partitions()...), now.Add(k.lookEvery())
+			batch, lookAt = k.m.Partitions(), now.Add(k.lookEvery())
 			for _, p := range batch {
 				p.advance() // who stopped to keep up is awaited no longer
 			}
@@ -102,12 +102,24 @@ type proposed struct {
 	what partition.Proposal
 }
 
-// propose asks for what the partitions want and returns those that are to ask again.
+// union adds the partitions that are not there yet. Each is asked once what it wants: what it said
+// the first time is on its way from then on, and what it said after newer metadata, too.
+func union(batch, more []*Partition) []*Partition {
+	for _, p := range more {
+		if !slices.Contains(batch, p) {
+			batch = append(batch, p)
+		}
+	}
+	return batch
+}
+
+// propose asks for what the partitions want, each listed once, and returns those that are to ask
+// again.
 func (k *isrKeeper) propose(t *task.T, batch []*Partition) (again []*Partition) {
 	epoch := k.m.brokerEpoch()
 	var wanted []proposed
 	for _, p := range batch {
-		if what, ok := p.proposal(t, k.lagMax(), epoch); ok && !slices.ContainsFunc(wanted, func(o proposed) bool { return o.p == p }) {
+		if what, ok := p.proposal(t, k.lagMax(), epoch); ok {
 			wanted = append(wanted, proposed{p, what})
 		}
 	}
