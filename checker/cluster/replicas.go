@@ -238,15 +238,15 @@ func (p *replicated) heal(s *State, m *Partition) {
 	})
 }
 
-// back reports whether a leader took a replica back into the ISR after it had registered anew. The
-// last member of an ISR never left it, whoever leads before it is noticed: it is back when others
-// follow it.
+// back reports whether another leader took a replica back into the ISR after it had registered anew.
+// One that is elected itself, as the last member, which never left, or as the last that was eligible,
+// is back when others follow it.
 func (p *replicated) back(s *State, m *Partition, c crash) bool {
 	b := s.Broker(c.node)
 	if b == nil || b.Epoch <= c.epoch || !slices.Contains(m.ISR, c.node) || m.Leader < 0 {
 		return false
 	}
-	return m.joined[c.node] > b.Epoch || p.leads > c.leads && p.began[p.leads].node == c.node
+	return m.Leader != c.node && m.joined[c.node] > b.Epoch || p.leads > c.leads && p.began[p.leads].node == c.node
 }
 
 // extend makes the committed log longer, from a member that reaches far enough. While a stranger

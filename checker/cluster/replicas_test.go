@@ -368,7 +368,13 @@ func TestTheLastMemberOfAnISRNeverLeftIt(t *testing.T) {
 	if !p.crashed(2) {
 		t.Error("it is back before it has led")
 	}
-	lead(2, 3, 2)
+	r.State.apply([][]byte{changeRec(id, []int32{}, nil, nil, nil, nil, -1)}, 92)
+	r.State.apply([][]byte{changeRec(id, []int32{2}, nil, nil, nil, nil, 2)}, 93)
+	r.Check(func(ID, int32) bool { return false }, func(int32) bool { return true })
+	if !p.crashed(2) {
+		t.Error("it is back as it is elected")
+	}
+	lead(2, 5, 2)
 	if p.crashed(2) {
 		t.Error("it leads, and is not back")
 	}
