@@ -48,8 +48,11 @@ type target struct {
 	lane    *lane
 	// known: something was acknowledged under the present producer id. A leader takes any first
 	// sequence of a producer that it does not know, so of several at once the first may be refused
-	// and a later one taken: until then there is one.
+	// and a later one taken: in a cluster there is one until then.
 	known bool
+	// leapt: that happened, to a lone broker that led again after a pause. It calls the first out of
+	// order then.
+	leapt bool
 	// losses of the log before the producer id was given.
 	losses int
 }
@@ -134,7 +137,7 @@ func (p *Producer) initProducer(t *task.T, l *lane) bool {
 	p.pid, p.epoch = r.ProducerID, r.ProducerEpoch
 	p.Rec.producerID(p.ID, p.pid)
 	for _, to := range p.targets {
-		to.next, to.known = 0, false
+		to.next, to.known, to.leapt = 0, false, false
 	}
 	return true
 }
@@ -346,6 +349,7 @@ func (p *Producer) outcome(t *task.T, l *lane, o *outgoing, code int16, base int
 	first := o.to.queue[0] == o
 	switch {
 	case code == 0:
+		o.to.leapt = o.to.leapt || !o.to.known && !first
 		o.to.known = true
 		p.settle(o, history.OK, base, l.addr)
 	case !p.Idempotent && definite(code, p.Acks == -1 || o.to.topic.Synced):
@@ -360,7 +364,9 @@ func (p *Producer) outcome(t *task.T, l *lane, o *outgoing, code int16, base int
 		}
 		o.to.remove(o)
 	case code == kerr.OutOfOrderSequenceNumber.Code && first && !o.to.bounced:
-		p.disowned(o, l.addr)
+		if !o.to.leapt {
+			p.disowned(o, l.addr)
+		}
 		p.renew(t, l)
 	case code == kerr.InvalidProducerEpoch.Code, code == kerr.UnknownProducerID.Code:
 		if p.Rec.Losses(o.to.log) == o.to.losses {
