@@ -42,7 +42,8 @@ type position struct {
 	seek   bool
 	sent   int64 // the offset the session knows, -1 for none
 	unset  bool  // next has to be asked for
-	atEnd  bool
+	read   bool  // an answer has come
+	high   int64 // the high watermark of the last one
 	inFrom int64 // offset of the request that is out
 	inAsk  bool  // it is part of the request that is out, or of its session
 	told   int64 // the high watermark that the session told last, -1 for none
@@ -96,7 +97,7 @@ func (c *Consumer) done() bool {
 		return c.Polls <= 0 || c.Enough()
 	}
 	for _, p := range c.positions {
-		if !p.atEnd && !(c.GiveUp != nil && c.GiveUp(p.log)) {
+		if !c.atEnd(p) && !(c.GiveUp != nil && c.GiveUp(p.log)) {
 			return false
 		}
 	}
@@ -292,6 +293,9 @@ func (c *Consumer) find(name string, id [16]byte, index int32) *position {
 	return nil
 }
 
+// atEnd: all is read, by what the last answer said and where the log ends by now.
+func (c *Consumer) atEnd(p *position) bool { return p.read && p.next >= max(p.high, c.Ends[p.log]) }
+
 // answer takes one partition's part of an answer.
 func (c *Consumer) answer(t *task.T, src *source, p *position, r *kmsg.FetchResponseTopicPartition) error {
 	where := PartitionName(history.Partition{Topic: p.topic.Name, Index: p.index})
@@ -334,7 +338,7 @@ func (c *Consumer) answer(t *task.T, src *source, p *position, r *kmsg.FetchResp
 	if len(seen) > 0 && p.next > r.HighWatermark && r.HighWatermark >= 0 {
 		c.Rec.Failf("I5", where, "client %d read up to %d, above the high watermark %d of the same answer", c.ID, p.next, r.HighWatermark)
 	}
-	if p.atEnd = p.next >= max(r.HighWatermark, c.Ends[p.log]); c.ToEnd && !p.atEnd {
+	if p.read, p.high = true, r.HighWatermark; c.ToEnd && !c.atEnd(p) {
 		c.Rec.Note(c.ID, "%s is read up to %d, its high watermark is %d and its end %d", where, p.next, r.HighWatermark, c.Ends[p.log])
 	}
 	return nil

@@ -57,7 +57,7 @@ func (c *Consumer) choose(t *task.T) *source {
 	}
 	var ready []*position
 	for _, p := range c.positions {
-		if c.GiveUp != nil && c.GiveUp(p.log) || c.ToEnd && p.atEnd {
+		if c.GiveUp != nil && c.GiveUp(p.log) || c.ToEnd && c.atEnd(p) {
 			c.move(p, nil)
 			continue
 		}
