@@ -108,7 +108,7 @@ var named = []Scenario{
 	{"uncommitted-offset", "invariant I27: a coordinator that took over tells nothing that is not committed", uncommittedOffset},
 	{"registrations", "KIP-631: who may be which broker, and for how long", registrations},
 	{"refused-proposals", "KIP-497, KIP-841, KIP-903: what the controller takes from nobody about an ISR", refusedProposals},
-	{"unread-setting", "KIP-966: who leaves the ISR of a leader that has not read min.insync.replicas is not eligible", unreadSetting},
+	{"unread-setting", "KIP-966: a leader that has not read min.insync.replicas gets no ISR that is smaller", unreadSetting},
 	{"waiting-deletion", "invariants I24, I30: a deletion waits for every living replica, and for none that is fenced", waitingDeletion},
 	{"another-directory", "KIP-853, invariant I35: a voter that comes back with another directory has no vote", anotherDirectory},
 	{"hidden-records", "invariant I30: who waits for records is woken when they are committed", hiddenRecords},

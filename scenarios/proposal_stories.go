@@ -48,19 +48,48 @@ func refusedProposals(r *Run) {
 }
 
 // unreadSetting: whoever leaves an ISR that is too small is eligible, for the high watermark stands
-// still from then on. It does not where the leader has not read that min.insync.replicas was raised.
+// still from then on. It would not where the leader has not read that min.insync.replicas was
+// raised, so the leader gets no such ISR: not until it is known to have read, be it that the setting
+// is new or the controller.
 func unreadSetting(r *Run) {
 	r.Set("broker.heartbeat.interval.ms", "4000") // so long nobody hears what brokers have read
 	r.Set("broker.session.timeout.ms", "30000")
 	r.Set("replica.lag.time.max.ms", "60000")
 	tellCluster(r, six(1), func(s *tale) {
 		topic := s.replicated("unread", []int32{4, 5, 6})
+		two := func() int16 { return s.propose(topic, []int32{4, 5}, s.epochs(4, 5)) }
+		postponed := func(code int16, when string) {
+			p := s.partition(topic)
+			s.must(len(p.ISR) == 3, "I3", "the ISR is %v and eligible are %v %s: the leader is not known to have read what it is to wait for", p.ISR, p.ELR, when)
+			s.code(code, kerr.OperationNotAttempted, "an ISR of two "+when)
+		}
+		made := func() {
+			s.wait(10 * time.Second)
+			s.code(two(), nil, "an ISR of two")
+			p := s.partition(topic)
+			s.must(slices.Equal(p.ELR, []int32{6}), "I8", "the ISR is %v and eligible are %v", p.ISR, p.ELR)
+			s.isr(topic, 3)
+		}
 		s.produce(4, topic, -1, 10, nil)
 		s.wait(10 * time.Second)
 		s.alter(kmsg.ConfigResourceTypeTopic, topic.Name, [2]string{"min.insync.replicas", "3"})
-		s.code(s.propose(topic, []int32{4, 5}, s.epochs(4, 5)), nil, "an ISR of two")
-		p := s.partition(topic)
-		s.must(len(p.ELR) == 0 || len(p.ISR) == 3, "I3", "eligible are %v beside the ISR %v, and the leader is not known to have read what it is to wait for", p.ELR, p.ISR)
+		postponed(two(), "after the setting")
+		made()
+		s.wait(10 * time.Second)
+		s.apart(4, 1, 2, 3) // it tells the next controller nothing
+		old := s.cluster.controller()
+		s.kill(old.id)
+		s.until("another controller", 30*time.Second, func() bool { c := s.cluster.controller(); return c != nil && c != old })
+		code := two()
+		for i := 0; i < 100 && code == kerr.NotController.Code; i++ { // elected, and not active yet
+			s.wait(10 * time.Millisecond)
+			code = two()
+		}
+		postponed(code, "after the election")
+		s.together()
+		made()
+		s.start(old.id)
+		s.equal(topic, 10)
 	})
 }
 

@@ -118,12 +118,12 @@ func fenceRec(id int32, epoch int64, fenced int8) []byte {
 	return rec(17, 2).i32(id).i64(epoch).uvarint(1).tag(0, new(writer).i8(fenced)).b
 }
 
-// uncleanly has everybody but one be fenced, that one lead t-0, and the others come back.
+// uncleanly has everybody but one stop uncleanly, that one lead t-0, and the others come back.
 func uncleanly(s *State, leader int32, at int64) {
 	gone, back := [][]byte{uncleanRec(topicID(9), nil, leader)}, [][]byte(nil)
 	for _, b := range s.Brokers {
 		if b.ID != leader {
-			gone, back = append(gone, fenceRec(b.ID, b.Epoch, 1)), append(back, fenceRec(b.ID, b.Epoch, -1))
+			gone, back = append(gone, brokerRec(b.ID, b.Epoch+1, 1)), append(back, fenceRec(b.ID, b.Epoch+1, -1))
 		}
 	}
 	s.apply(gone, at)

@@ -215,7 +215,7 @@ func TestAnUncleanElectionLosesWhatNobodyWasToldOf(t *testing.T) {
 		r := replicated3(&v, 1)
 		r.See(1, "t-0", topicID(9), 0, entries(longest, 0), 10)
 		r.State.apply([][]byte{configRec("t", "unclean.leader.election.enable", "true")}, 60)
-		r.State.apply([][]byte{changeRec(topicID(9), []int32{1}, nil, nil, nil, nil, 1)}, 61)
+		r.State.apply([][]byte{changeRec(topicID(9), []int32{1}, nil, nil, nil, nil, 1), brokerRec(2, 12, 0), brokerRec(3, 13, 0)}, 61)
 		r.Began(1, "t-0", 1, longest, 32)
 		r.Losses()
 		uncleanly(r.State, 2, 62)
@@ -305,7 +305,7 @@ func TestAnEmptyLeadersLossIsTold(t *testing.T) {
 		r.Crashed(2, func(string) bool { return true })
 		r.Crashed(3, func(string) bool { return true })
 		r.See(2, "t-0", topicID(9), c.start, c.have, 0)
-		r.State.apply([][]byte{uncleanRec(topicID(9), nil, 2)}, 62)
+		uncleanly(r.State, 2, 62)
 		r.Began(2, "t-0", 1, 8, 33)
 		if lost := r.Losses(); len(lost) != 1 || lost[0].Offset != 8 || lost[0].Empty != c.want {
 			t.Errorf("a log that begins at %d: losses %+v", c.start, lost)

@@ -512,9 +512,9 @@ func (s *State) checkPartition(p *Partition, at int64) {
 			fail("I8", "eligible leader %d is no replica", id)
 		}
 	}
-	for _, id := range p.wasELR {
+	for _, id := range slices.Concat(p.wasISR, p.wasELR) {
 		if s.forgets(p, id) {
-			fail("I8", "broker %d was eligible, nothing happened to it, and it is not any more", id)
+			fail("I8", "broker %d was in the ISR %v or eligible %v, nothing happened to it, and it may not lead any more", id, p.wasISR, p.wasELR)
 		}
 	}
 	if len(p.ISR) >= s.MinISR(p) && len(p.ELR) > 0 {
@@ -537,8 +537,8 @@ func (s *State) checkPartition(p *Partition, at int64) {
 	}
 }
 
-// forgets reports whether a broker that was eligible is it no more without a reason: a larger ISR,
-// which it may be in itself, its new start, a reassignment or an unclean election.
+// forgets reports whether a broker that was in the ISR or eligible is neither without a reason: an
+// ISR that is large enough, its new start, a reassignment or an unclean election.
 func (s *State) forgets(p *Partition, id int32) bool {
 	switch {
 	case s.loading, !s.ELR(), s.elrEnds, len(p.ISR) >= s.MinISR(p), p.stranger == p.LeaderEpoch:

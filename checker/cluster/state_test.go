@@ -21,6 +21,7 @@ func TestStateFindsBrokenMetadata(t *testing.T) {
 	id := topicID(9)
 	allowed := configRec("t", "unclean.leader.election.enable", "true")
 	change := func(isr, elr []int32, leader int32) []byte { return changeRec(id, isr, nil, nil, nil, elr, leader) }
+	onlyTwo := [][]byte{change([]int32{2}, nil, 2), brokerRec(1, 8, 0), brokerRec(3, 9, 0)}
 	for _, c := range []struct {
 		name  string
 		elr   int16
@@ -29,14 +30,17 @@ func TestStateFindsBrokenMetadata(t *testing.T) {
 	}{
 		{"nothing happens", 1, nil, ""},
 		{"the ISR shrinks", 1, [][][]byte{{change([]int32{1, 2}, nil, -2)}}, ""},
-		{"eligible below min ISR", 1, [][][]byte{{change([]int32{1}, []int32{2}, -2)}}, ""},
+		{"eligible below min ISR", 1, [][][]byte{{change([]int32{1}, []int32{2, 3}, -2)}}, ""},
+		{"who leaves below min ISR is not eligible", 1, [][][]byte{{change([]int32{1}, []int32{2}, -2)}}, "I8"},
+		{"who leaves below min ISR came back from a crash", 1, [][][]byte{{change([]int32{1}, []int32{2}, -2), brokerRec(3, 9, 0)}}, ""},
+		{"who leaves below min ISR, and nobody is to be eligible", 0, [][][]byte{{change([]int32{1}, nil, -2)}}, ""},
 		{"eligible at min ISR", 1, [][][]byte{{change([]int32{1, 2}, []int32{3}, -2)}}, "I8"},
 		{"who is eligible is forgotten", 1, [][][]byte{{change([]int32{1}, []int32{2, 3}, -2)}, {change(nil, []int32{3}, -2)}}, "I8"},
-		{"who is eligible joins", 1, [][][]byte{{change([]int32{1}, []int32{2}, -2)}, {change([]int32{1, 2}, []int32{}, -2)}}, ""},
+		{"who is eligible joins", 1, [][][]byte{{change([]int32{1}, []int32{2, 3}, -2)}, {change([]int32{1, 2}, []int32{}, -2)}}, ""},
 		{"who is eligible comes back from a crash", 1, [][][]byte{{change([]int32{1}, []int32{2, 3}, -2)}, {change(nil, []int32{3}, -2), brokerRec(2, 9, 0)}}, ""},
-		{"fewer are asked for", 1, [][][]byte{{change([]int32{1}, []int32{2}, -2)}, {configRec("t", "min.insync.replicas", "1"), change(nil, []int32{}, -2)}}, ""},
+		{"fewer are asked for", 1, [][][]byte{{change([]int32{1}, []int32{2, 3}, -2)}, {configRec("t", "min.insync.replicas", "1"), change(nil, []int32{}, -2)}}, ""},
 		{"an unclean election forgets who is eligible", 1, [][][]byte{
-			{allowed}, {change([]int32{1}, []int32{2}, -2)}, {uncleanRec(id, nil, 3), fenceRec(1, 1, 1), fenceRec(2, 2, 1)}}, ""},
+			{allowed}, {change([]int32{1}, []int32{2}, -2), brokerRec(3, 9, 0)}, {uncleanRec(id, nil, 3), fenceRec(1, 1, 1), fenceRec(2, 2, 1)}}, ""},
 		{"both in ISR and eligible", 1, [][][]byte{{change([]int32{1}, []int32{1}, -2)}}, "I8"},
 		{"a stranger in the ISR", 1, [][][]byte{{change([]int32{1, 2, 7}, nil, -2)}}, "I8"},
 		{"two replicas on a broker", 1, [][][]byte{{changeRec(id, nil, []int32{1, 2, 3, 3}, nil, nil, nil, -2)}}, "R8"},
@@ -44,16 +48,16 @@ func TestStateFindsBrokenMetadata(t *testing.T) {
 		{"the leader leaves the ISR", 1, [][][]byte{{change([]int32{2, 3}, nil, -2)}}, "I8"},
 		{"an election of a stranger", 1, [][][]byte{{change([]int32{2, 3}, nil, 2)}, {uncleanRec(id, nil, 1)}}, "I3"},
 		{"where that is allowed", 1, [][][]byte{{allowed}, {change([]int32{2, 3}, nil, 2)}, {uncleanRec(id, nil, 1)}}, "I3"},
-		{"where that is allowed, and the members go", 1, [][][]byte{{allowed}, {change([]int32{2}, nil, 2)}, {uncleanRec(id, nil, 1), fenceRec(2, 2, 1)}}, ""},
-		{"and nobody says so", 1, [][][]byte{{allowed}, {change([]int32{2}, nil, 2)}, {change([]int32{1}, nil, 1), fenceRec(2, 2, 1)}}, "R6"},
+		{"where that is allowed, and the members go", 1, [][][]byte{{allowed}, onlyTwo, {uncleanRec(id, nil, 1), fenceRec(2, 2, 1)}}, ""},
+		{"and nobody says so", 1, [][][]byte{{allowed}, onlyTwo, {change([]int32{1}, nil, 1), fenceRec(2, 2, 1)}}, "R6"},
 		{"where that is allowed, and the members come", 1, [][][]byte{
-			{allowed}, {change([]int32{2}, nil, 2)}, {fenceRec(2, 2, 1), change([]int32{}, []int32{2}, -1)},
+			{allowed}, onlyTwo, {fenceRec(2, 2, 1), change([]int32{}, []int32{2}, -1)},
 			{uncleanRec(id, []int32{}, 1), fenceRec(2, 2, -1)}}, ""},
 		{"where that is allowed, and an eligible one is there", 1, [][][]byte{
-			{allowed}, {change([]int32{2}, []int32{3}, 2)}, {uncleanRec(id, []int32{}, 1), fenceRec(2, 2, 1)}}, "I3"},
+			{allowed}, {change([]int32{2}, []int32{3}, 2), brokerRec(1, 8, 0)}, {uncleanRec(id, []int32{}, 1), fenceRec(2, 2, 1)}}, "I3"},
 		{"where that is allowed, and the member has lost the directory", 1, [][][]byte{
-			{allowed, homesRec(id, 1, 107, 1)}, {change([]int32{2}, nil, 2)}, {uncleanRec(id, nil, 1), dirsRec(2, 2, 108)}}, ""},
-		{"the last known leader", 1, [][][]byte{{change([]int32{}, []int32{}, -1)}, {uncleanRec(id, nil, 1)}}, ""},
+			{allowed, homesRec(id, 1, 107, 1)}, onlyTwo, {uncleanRec(id, nil, 1), dirsRec(2, 2, 108)}}, ""},
+		{"the last known leader", 1, [][][]byte{{change([]int32{}, []int32{}, -1), brokerRec(1, 7, 0), brokerRec(2, 8, 0), brokerRec(3, 9, 0)}, {uncleanRec(id, nil, 1)}}, ""},
 		{"an election", 1, [][][]byte{{change([]int32{2, 3}, nil, 2)}}, ""},
 		{"fenced and taken out", 1, [][][]byte{{fenceRec(1, 1, 1), change([]int32{2, 3}, nil, 2)}}, ""},
 		{"fenced and left in", 1, [][][]byte{{fenceRec(2, 2, 1)}}, "I8"},
@@ -64,11 +68,11 @@ func TestStateFindsBrokenMetadata(t *testing.T) {
 		{"who says that it lost it joins", 1, [][][]byte{{homesRec(id, 1, 1, 2), change([]int32{1, 2}, nil, -2)}, {change([]int32{1, 2, 3}, nil, -2)}}, "I8"},
 		{"who has the directory joins", 1, [][][]byte{{homesRec(id, 1, 1, 108), dirsRec(3, 3, 108), change([]int32{1, 2}, nil, -2)}, {change([]int32{1, 2, 3}, nil, -2)}}, ""},
 		{"who is eligible comes back without the directory", 1, [][][]byte{
-			{homesRec(id, 1, 107, 1), change([]int32{1}, []int32{2}, -2)}, {brokerRec(2, 9, 1), dirsRec(2, 9, 108)}}, "I8"},
+			{homesRec(id, 1, 107, 1), change([]int32{1}, []int32{2, 3}, -2)}, {brokerRec(2, 9, 1), dirsRec(2, 9, 108)}}, "I8"},
 		{"who is eligible comes back with it", 1, [][][]byte{
-			{homesRec(id, 1, 107, 1), change([]int32{1}, []int32{2}, -2)}, {brokerRec(2, 9, 1), dirsRec(2, 9, 107, 108)}}, ""},
+			{homesRec(id, 1, 107, 1), change([]int32{1}, []int32{2, 3}, -2)}, {brokerRec(2, 9, 1), dirsRec(2, 9, 107, 108)}}, ""},
 		{"who is eligible says that it lost it", 1, [][][]byte{
-			{homesRec(id, 1, 107, 1), change([]int32{1}, []int32{2}, -2)}, {dirsRec(2, 2, 108)}}, ""},
+			{homesRec(id, 1, 107, 1), change([]int32{1}, []int32{2, 3}, -2)}, {dirsRec(2, 2, 108)}}, ""},
 		{"eligible leaders are kept no more", 1, [][][]byte{
 			{fenceRec(2, 2, 1), fenceRec(3, 3, 1), change([]int32{1}, []int32{2, 3}, -2)}, {fenceRec(1, 1, 1), change([]int32{}, []int32{1, 2, 3}, -1)},
 			{featureRec("eligible.leader.replicas.version", 0), change([]int32{2}, []int32{}, -2)}}, ""},

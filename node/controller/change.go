@@ -29,8 +29,6 @@ type change struct {
 	defaultDir func(broker int32) meta.UUID
 	// uncleanlyStopped is the broker that lost its tail, or -1.
 	uncleanlyStopped int32
-	// leaderLags: who proposes the ISR may not know min.insync.replicas yet.
-	leaderLags bool
 
 	// What is wanted; begin fills in the present state.
 	isr, targetELR             []int32

@@ -161,19 +161,46 @@ func TestAnUncleanElectionFollowsItsSetting(t *testing.T) {
 	}
 }
 
-// A leader that has not read a higher min.insync.replicas goes by the lower one, and the
-// high watermark moves on without who left by its proposal.
-func TestWhoLeavesByALaggingLeaderIsNotEligible(t *testing.T) {
+// A leader that has not read a higher min.insync.replicas goes by the lower one: with an ISR that is
+// too small it would move the high watermark on, without who left and without who was eligible.
+func TestALaggingLeaderGetsNoISRThatIsTooSmall(t *testing.T) {
 	w := newWorld(t, nil)
-	w.start(2)
-	w.create("t", 1, 2)
-	w.configure("t", minISRName, "2")
-	w.propose(1)
-	w.want("t", "leader=1 isr=[1] elr=[] last=[] recovering=0")
-	w.propose(1, 2)
+	w.start(3)
+	w.create("t", 1, 2, 3)
+	postponed := func(isr ...int32) {
+		t.Helper()
+		if got := w.propose(isr...); got.ErrorCode != kerr.OperationNotAttempted.Code {
+			t.Errorf("an ISR of %d: error code %d", isr, got.ErrorCode)
+		}
+	}
+	raise := func(to string) {
+		w.configure("t", minISRName, to)
+		for id := int32(2); id <= 3; id++ {
+			w.heartbeat(id, nil)
+		}
+	}
+	raise("2")
+	w.propose(1, 2) // is enough
+	postponed(1)
+	w.want("t", "leader=1 isr=[1 2] elr=[] last=[] recovering=0")
 	w.heartbeat(1, nil) // it has read the setting
 	w.propose(1)
 	w.want("t", "leader=1 isr=[1] elr=[2] last=[] recovering=0")
+
+	raise("3")
+	postponed(1, 3) // what 2 does not have would be committed
+	w.heartbeat(1, nil)
+	w.propose(1, 3)
+	w.want("t", "leader=1 isr=[1 3] elr=[2] last=[] recovering=0")
+
+	// What the leader said to another controller this one has not heard.
+	w.state = New(clusterID, w.state.static, w.state.image)
+	w.append(w.state.Activate(w.now, nil))
+	postponed(1)
+	w.want("t", "leader=1 isr=[1 3] elr=[2] last=[] recovering=0")
+	w.heartbeat(1, nil)
+	w.propose(1)
+	w.want("t", "leader=1 isr=[1] elr=[2 3] last=[] recovering=0")
 }
 
 // A controller that allows unclean elections where the last one did not finds a leader

@@ -17,9 +17,9 @@ import (
 //	                                                       and elected when it comes back
 //
 // It works because the high watermark stands still while the ISR is too small. A leader that
-// has not read a higher min.insync.replicas yet moves it nevertheless, once its proposal is
-// accepted: who leaves the ISR by such a proposal is gone. Leaders that come by the log have
-// read it.
+// has not read a higher min.insync.replicas yet would move it nevertheless, once its proposal is
+// accepted. So no leader gets an ISR that is too small before it is known to have read the
+// setting; it asks again. Leaders that come by the log have read it.
 
 // elrEnabled reports whether eligible leader replicas are kept.
 func (s *State) elrEnabled() bool {
@@ -33,7 +33,7 @@ func (c *change) isrSuffices() bool { return len(c.isr) >= c.effectiveMinISR() }
 func (c *change) effectiveMinISR() int { return min(c.minISR, len(c.replicas)) }
 
 // lags reports whether the broker, as far as it said, has not read all that was set of
-// min.insync.replicas.
+// min.insync.replicas. A new controller has heard nothing yet, and takes all for lagging.
 func (s *State) lags(broker int32) bool {
 	x := s.sessions[broker]
 	return x == nil || x.offset < s.minISRSetAt
@@ -45,10 +45,7 @@ func (c *change) populateELR() {
 		c.targetELR = nil
 		return
 	}
-	candidates := slices.Clone(c.partition.ELR)
-	if !c.leaderLags {
-		candidates = append(candidates, c.partition.ISR...)
-	}
+	candidates := slices.Concat(c.partition.ELR, c.partition.ISR)
 	slices.Sort(candidates)
 	var elr []int32
 	for _, b := range slices.Compact(candidates) {

@@ -53,8 +53,12 @@ func (s *State) alterOne(r *kmsg.AlterPartitionRequest, topic meta.UUID, x *kmsg
 		return out, nil, s
 	}
 	c := s.begin(t, x.Partition)
-	c.isr, c.recovery, c.leaderLags = isr, x.LeaderRecoveryState, s.lags(r.BrokerID)
+	c.isr, c.recovery = isr, x.LeaderRecoveryState
 	records = s.appendChange(nil, c)
+	if c.elr && !c.isrSuffices() && s.lags(r.BrokerID) {
+		out.ErrorCode = kerr.OperationNotAttempted.Code // elr.go says why; it looks again
+		return out, nil, s
+	}
 	after = s.after(records)
 	next := after.image.Partition(topic, x.Partition)
 	if next.Leader != r.BrokerID { // a reassignment ended, and took the leader with it
