@@ -39,13 +39,18 @@ type (
 		id               int32
 		incarnation      ID
 		epoch            int64
+		migrating        bool
 		fenced, shutting bool
 		dirs             []ID
 		features         []span
+		lists            string // listeners and features as they stand in the record
+		rack             string
+		rackless         bool
 	}
 	registerController struct {
 		id       int32
 		features []span
+		rest     string // what follows the id
 	}
 	unregisterBroker struct{ id int32 }
 	brokerChange     struct {
@@ -65,7 +70,15 @@ type (
 		without   bool
 	}
 	producerIDs struct{ next int64 }
-	otherRecord struct{ key uint64 }
+	// Records between begin and end wait for the end, and are nothing where it is aborted.
+	beginTransaction struct{}
+	endTransaction   struct{}
+	abortTransaction struct{}
+	noOp             struct{}
+	otherRecord      struct {
+		key  uint64
+		rest string
+	}
 )
 
 var errRecord = errors.New("a metadata record ends early")
@@ -203,26 +216,31 @@ func (r *reader) body(key, version uint64) any {
 			}
 		})
 		return rec
+	case 20:
+		return noOp{}
+	case 23:
+		return beginTransaction{}
+	case 24:
+		return endTransaction{}
+	case 25:
+		return abortTransaction{}
 	case 27:
 		return r.registerController()
 	}
-	return otherRecord{key}
+	return otherRecord{key, string(r.b)}
 }
 
 func (r *reader) registerBroker(version uint64) any {
 	rec := registerBroker{id: r.int32()}
 	if version >= 2 {
-		r.bool() // migrating
+		rec.migrating = r.bool()
 	}
 	rec.incarnation, rec.epoch = r.uuid(), r.int64()
-	r.skipArray(func() {
-		r.string()
-		r.string()
-		r.take(4)
-		r.tags(nil)
-	})
+	lists := r.b
+	r.skipListeners()
 	rec.features = r.spans()
-	r.string() // rack
+	rec.lists = string(lists[:len(lists)-len(r.b)])
+	rec.rack, rec.rackless = r.string()
 	rec.fenced = r.bool()
 	if version >= 1 {
 		rec.shutting = r.bool()
@@ -249,16 +267,21 @@ func (r *reader) spans() (out []span) {
 
 func (r *reader) registerController() any {
 	rec := registerController{id: r.int32()}
+	rec.rest = string(r.b)
 	r.uuid() // incarnation
 	r.bool() // migrating
+	r.skipListeners()
+	rec.features = r.spans()
+	return rec
+}
+
+func (r *reader) skipListeners() {
 	r.skipArray(func() {
 		r.string()
 		r.string()
 		r.take(4)
 		r.tags(nil)
 	})
-	rec.features = r.spans()
-	return rec
 }
 
 func (r *reader) partition(version uint64) any {
