@@ -26,12 +26,11 @@ type ghost struct {
 	replicas *cluster.Replicas
 	verdict  checker.Verdict
 	logs     []map[string]*watched // by server and path
-	// names are the directories of partitions by server, as they were seen last.
-	cuts   map[int]cut      // by log
-	floors map[string]floor // by partition
-	heard  map[voice][]said
-	copies map[voice]copied
-	rises  int
+	cuts     map[int]cut           // by log
+	floors   map[string]floor      // by partition
+	heard    map[voice][]said
+	copies   map[voice]copied
+	rises    int
 }
 
 // watched is one log directory as it was read last.

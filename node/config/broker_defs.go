@@ -6,7 +6,8 @@ import (
 )
 
 // brokerDefs is every broker setting that has an effect here, or that a Kafka file commonly
-// carries and whose default is the only value served (those say so).
+// carries: one whose default is the only value served says so, and those of retention, compaction
+// and transactions, which are not there yet, are taken and have no effect (docs/operations.md).
 var brokerDefs = slices.Concat([]*Def{
 	// Process and quorum.
 	def("process.roles", List, "broker,controller", "The roles of this process.").in("broker", "controller").required(),

@@ -10,9 +10,9 @@ import (
 // Attempt is one sending of a request by a Router, named in the client id of its header (every
 // version of a header has one):
 //
-//	node-4/9f3c2a11d0b7e655/2 # 17 @ 6
-//	node   process          line   |   epoch of the controller that it is meant for
-//	                          number of the request on the line
+//	node-4/9f3c2a11d0b7e655/forwarding2 # 17 @ 6
+//	node   process          line          |    epoch of the controller that it is meant for
+//	                                      number of the request on the line
 //
 // A line has one request at a time, and the next one has a larger number. So the controller
 // needs to remember only the newest of each line to know every older one again.

@@ -73,8 +73,8 @@ func (e LeaderBegan) Fields(f *Fields) {
 	f.Int("offset", e.Offset)
 }
 
-// NodeState: the node came to a stage of its life: loading, recovered, serving, stopping,
-// stopped. Number counts what the stage is about.
+// NodeState: the node came to a stage of its life: formatting, loaded (one directory), serving,
+// stopping, leadership moved or not moved, stopped. Number counts what the stage is about.
 type NodeState struct {
 	Stage  string
 	Number int64

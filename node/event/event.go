@@ -1,7 +1,7 @@
 // Package event holds the typed events of a node: what happened, to whom, with which
-// numbers. Production turns them into structured log lines and counters; the simulator
-// turns them into its trace and its reachability probes. They inform; they do not testify:
-// checkers of stored state read the simulated disk's bytes.
+// numbers. Production turns them into structured log lines; the simulator turns them into
+// its trace and its reachability probes. They inform; they do not testify: checkers of stored
+// state read the simulated disk's bytes.
 package event
 
 // Sink receives events. Emit must not wait, and must not call back into the node.
