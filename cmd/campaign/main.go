@@ -2,7 +2,7 @@
 //
 //	campaign run     -seeds A-B [-workers W] [-scenario NAME]   run, and report
 //	campaign verify  -seeds A-B                                 run twice, and compare hashes
-//	campaign mutants [-only NAME]                               put bugs back, and see them caught
+//	campaign mutants [-only NAMES]                              put bugs back, and see them caught
 //	campaign real    -seed N -duration D [-nodes N]             the same against real processes
 //	campaign real    -failover K                                how long failovers take
 //	campaign scenarios                                          list the named scenarios
@@ -50,7 +50,7 @@ func usage() {
 	fmt.Fprintln(os.Stderr, `usage:
   campaign run       -seeds A-B [-workers W] [-scenario NAME] [-ops N]
   campaign verify    -seeds A-B [-scenario NAME] [-ops N]
-  campaign mutants   [-only NAMES] [-budget SECONDS]
+  campaign mutants   [-only NAMES] [-budget SECONDS] [-workers W] [-pick N -salt TEXT] [-compile] [-dir PATH]
   campaign real      -seed N -duration D [-nodes N] [-network auto|namespaces|relay] [-binary PATH] [-dir PATH] [-v]
   campaign real      -failover K [-nodes N] [-binary PATH]
   campaign scenarios`)

@@ -5,10 +5,13 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"net"
 	"os"
 	"os/signal"
+	"slices"
 	"strings"
 	"syscall"
+	"time"
 
 	"github.com/spf13/cobra"
 	"github.com/twmb/franz-go/pkg/kadm"
@@ -61,13 +64,23 @@ func (f *clientFlags) connect(c *cobra.Command, fn func(ctx context.Context, cl 
 
 // explain adds what to do to an error that says only what failed.
 func explain(err error, brokers []string) error {
-	if err == nil {
-		return nil
+	switch {
+	case err == nil || !strings.Contains(err.Error(), "connection refused"):
+		return err
+	case slices.ContainsFunc(brokers, answers):
+		return fmt.Errorf("a broker of this cluster is down or restarting; others take over in seconds, try again: %w", err)
 	}
-	if strings.Contains(err.Error(), "connection refused") {
-		return fmt.Errorf("no broker answers at %s: start one with `seedlog start`, or name yours with -b", strings.Join(brokers, ","))
+	return fmt.Errorf("no broker answers at %s: start one with `seedlog start`, or name yours with -b", strings.Join(brokers, ","))
+}
+
+// answers reports whether something accepts connections at an address.
+func answers(addr string) bool {
+	c, err := net.DialTimeout("tcp", addr, time.Second)
+	if err != nil {
+		return false
 	}
-	return err
+	_ = c.Close()
+	return true
 }
 
 func signalContext(parent context.Context) (context.Context, context.CancelFunc) {
