@@ -118,7 +118,7 @@ func (d *Disk) Count(f Fault) Counter {
 	return Counter{Fired: d.faults[f].fired, Effective: d.faults[f].effective}
 }
 
-// CalmDown ends everything that goes on: rates, armed faults, stalls, read-only. Damage that
+// CalmDown ends everything that goes on: rates, armed faults, stalls, holds, read-only. Damage that
 // was done stays.
 func (d *Disk) CalmDown() {
 	for f := range d.faults {
@@ -127,7 +127,7 @@ func (d *Disk) CalmDown() {
 	for _, m := range d.mounts {
 		m.stallUntil = 0
 	}
-	d.readOnly = false
+	d.readOnly, d.held = false, hold{}
 }
 
 // gap draws the number of calls to the next fault; uniform, so that no float decides.

@@ -298,6 +298,22 @@ func TestSlowAndStalled(t *testing.T) {
 		if took := tk.Now().Sub(start); took < 100*time.Microsecond {
 			t.Errorf("a slow sync took %v", took)
 		}
+		start = tk.Now()
+		m.d.HoldFor(OpSync, time.Second, func(path string) bool { return path == "/data/f" })
+		must(f.WriteAt(tk, []byte("x"), 0))
+		if took := tk.Now().Sub(start); took > 0 {
+			t.Errorf("a write took %v, and syncs are held", took)
+		}
+		check(f.Sync(tk))
+		if took := tk.Now().Sub(start); took < time.Second {
+			t.Errorf("a held sync took %v", took)
+		}
+		m.d.HoldFor(OpSync, 0, nil)
+		start = tk.Now()
+		check(f.Sync(tk))
+		if took := tk.Now().Sub(start); took > 0 {
+			t.Errorf("a sync that is held no more took %v", took)
+		}
 	})
 	for _, f := range []Fault{Slow, Stalled} {
 		if c := m.d.Count(f); c.Fired != 1 || c.Effective < 1 {

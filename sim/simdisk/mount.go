@@ -85,6 +85,9 @@ func (m *Mount) enter(t *task.T, op Op, path string, bytes int) (call, error) {
 	}
 	d := m.d
 	took := m.slowness(path, d.latency.Draw(op, bytes, d.waitRng), op == OpWrite || op == OpSync)
+	if h := &d.held; h.op == op && h.least > took && h.match(path) {
+		took = h.least
+	}
 	if took <= 0 {
 		return call{}, nil
 	}

@@ -73,6 +73,7 @@ type Disk struct {
 	mounts []*Mount // alive
 
 	faults [numFaults]faultState
+	held   hold
 	damage []*Damage
 	// forgotten are the files whose data failed syncs forgot.
 	forgotten []string
@@ -153,6 +154,20 @@ func (d *Disk) StallFor(time time.Duration) {
 		m.stallUntil = max(m.stallUntil, m.rt.Now().Add(time))
 	}
 	d.note(trace.DiskFault, uint64(Stalled), uint64(time), 0)
+}
+
+// hold is how long calls of one kind to some files take.
+type hold struct {
+	op    Op
+	least time.Duration
+	match func(path string) bool
+}
+
+// HoldFor makes every call of one kind that begins from now on wait at least so long, if match
+// chooses the path; with 0 none does any more.
+func (d *Disk) HoldFor(op Op, least time.Duration, match func(path string) bool) {
+	d.held = hold{op, least, match}
+	d.note(trace.DiskFault, uint64(Stalled), uint64(least), uint64(op))
 }
 
 // Used is the number of bytes that are stored.
