@@ -21,6 +21,8 @@ func highWatermarkExample(r *Run) {
 		topic := s.replicated("hw", []int32{4, 5, 6})
 		s.produce(4, topic, -1, 4, nil)
 		s.apart(6, 4)
+		began := int64(0)
+		s.at(4, "what time is it", func(t *task.T, p *client.Plain) { began = t.UnixMilli() })
 		s.produce(4, topic, 1, 1, nil)
 		s.until("one follower has it", 10*time.Second, func() bool { return s.ends(topic)[5] == 5 })
 		s.wait(time.Second)
@@ -28,6 +30,14 @@ func highWatermarkExample(r *Run) {
 		s.must(ends[4] == 5 && ends[5] == 5 && ends[6] == 4, "R1", "the replicas end at %v", ends)
 		hw, n := s.highWatermark(4, topic, 0)
 		s.must(hw == 4 && n == 4, "R1", "the high watermark is %d, and %d records can be read", hw, n)
+		s.at(4, "look up", func(t *task.T, p *client.Plain) {
+			for _, when := range []int64{began, -3} { // the time, and the largest
+				got, err := client.ListOffset(t, p.Env, p.Conn, topic, 0, when)
+				if s.ok(err, "ListOffsets") {
+					s.must(got == -1, "I5", "ListOffsets of %d names offset %d, which is not committed", when, got)
+				}
+			}
+		})
 		s.together()
 		s.reaches(4, topic, 5)
 	})

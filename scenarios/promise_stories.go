@@ -97,7 +97,8 @@ func (s *story) epochLines(topic *client.Topic) (lines []epochLine, start, end i
 }
 
 // epochsTold compares what OffsetForLeaderEpoch says of each epoch with the batches (KIP-101:
-// the largest epoch not above the one asked for, and where the next begins).
+// the largest epoch not above the one asked for, and where the next begins), and what ListOffsets
+// says of the first record.
 func (s *story) epochsTold(topic *client.Topic) {
 	lines, _, end := s.epochLines(topic)
 	if s.failed || !s.must(len(lines) > 0, "scenario", "no epochs") {
@@ -105,6 +106,13 @@ func (s *story) epochsTold(topic *client.Topic) {
 	}
 	latest := lines[len(lines)-1].epoch
 	s.client("where epochs end", func(t *task.T, p *client.Plain) {
+		for _, when := range []int64{-2, 0} {
+			first, epoch, err := client.OffsetAndEpoch(t, p.Env, p.Conn, topic, 0, when)
+			if !s.ok(err, "ListOffsets") || !s.must(first == lines[0].start && epoch == lines[0].epoch, "I12",
+				"ListOffsets of %d: told offset %d in epoch %d, the batches say %v", when, first, epoch, lines) {
+				return
+			}
+		}
 		for e := int32(0); e <= latest+1; e++ {
 			epoch, offset, code, err := client.EpochEnd(t, p.Env, p.Conn, topic, 0, e)
 			if !s.ok(err, "OffsetForLeaderEpoch") || !s.code(code, nil, "OffsetForLeaderEpoch") {

@@ -47,6 +47,36 @@ func refusedProposals(r *Run) {
 	})
 }
 
+// unknownDirectory is KIP-858: a replica that its broker says to be in a directory which it has not, for
+// that failed meanwhile, is not in sync until the broker says better.
+func unknownDirectory(r *Run) {
+	r.Set("replica.lag.time.max.ms", "60000")
+	tellCluster(r, six(1), func(s *tale) {
+		topic := s.replicated("assigned", []int32{4, 5, 6})
+		s.produce(4, topic, -1, 10, nil)
+		before := s.partition(topic).Epoch
+		s.control("assign", func(ask func(kmsg.Request) kmsg.Response) {
+			req := kmsg.NewPtrAssignReplicasToDirsRequest()
+			req.BrokerID, req.BrokerEpoch = 6, s.epochs(6)[0]
+			part := kmsg.NewAssignReplicasToDirsRequestDirectoryTopicPartition()
+			rt := kmsg.NewAssignReplicasToDirsRequestDirectoryTopic()
+			rt.TopicID = topic.ID
+			rt.Partitions = append(rt.Partitions, part)
+			dir := kmsg.NewAssignReplicasToDirsRequestDirectory()
+			dir.ID = [16]byte{0: 0x77, 6: 0x40, 8: 0x80, 15: 0x77}
+			dir.Topics = append(dir.Topics, rt)
+			req.Directories = append(req.Directories, dir)
+			if resp, ok := ask(req).(*kmsg.AssignReplicasToDirsResponse); ok {
+				s.code(resp.ErrorCode, nil, "assign")
+			}
+		})
+		s.must(s.partition(topic).Epoch > before, "scenario", "the partition did not change")
+		s.equal(topic, 10)
+		s.produce(4, topic, -1, 10, nil)
+		s.equal(topic, 20)
+	})
+}
+
 // unreadSetting: whoever leaves an ISR that is too small is eligible, for the high watermark stands
 // still from then on. It would not where the leader has not read that min.insync.replicas was
 // raised, so the leader gets no such ISR: not until it is known to have read, be it that the setting

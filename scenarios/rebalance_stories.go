@@ -199,15 +199,20 @@ func recreatedOffsets(r *Run) {
 	})
 }
 
-// readOffset asks a coordinator, again while it loads, and returns what it says of its own then.
-func (s *story) readOffset(t *task.T, p *client.Plain) (offset int64, code int16) {
+// offsetFetch asks for the offset of "t".
+func (s *story) offsetFetch() *kmsg.OffsetFetchRequest {
 	req := kmsg.NewPtrOffsetFetchRequest()
 	req.Version, req.Group = 5, "g"
 	rt := kmsg.NewOffsetFetchRequestTopic()
 	rt.Topic, rt.Partitions = "t", []int32{0}
 	req.Topics = append(req.Topics, rt)
+	return req
+}
+
+// readOffset asks a coordinator, again while it loads, and returns what it says of its own then.
+func (s *story) readOffset(t *task.T, p *client.Plain) (offset int64, code int16) {
 	for range 100 {
-		resp, err := p.Call(t, req)
+		resp, err := p.Call(t, s.offsetFetch())
 		if !s.ok(err, "OffsetFetch") {
 			return -1, -1
 		}

@@ -533,6 +533,8 @@ func (s *State) checkPartition(p *Partition, at int64) {
 			fail("I8", "broker %d joins the ISR, which was %v, and has lost the directory of its replica", id, p.wasISR)
 		case p.Leader == id && (b == nil || b.Fenced):
 			fail("I8", "the leader is fenced: %+v", b)
+		case b != nil && p.lost(b) && len(p.ISR) > 1: // the last member stays where nobody keeps eligible leaders
+			fail("I8", "broker %d is in the ISR, and its replica is in a directory that it has not", id)
 		}
 	}
 }

@@ -66,6 +66,8 @@ func TestStateFindsBrokenMetadata(t *testing.T) {
 		{"fenced joins", 1, [][][]byte{{fenceRec(3, 3, 1), change([]int32{1, 2}, nil, -2)}, {change([]int32{1, 2, 3}, nil, -2)}}, "I8"},
 		{"who lost the directory joins", 1, [][][]byte{{homesRec(id, 1, 1, 107), dirsRec(3, 3, 108), change([]int32{1, 2}, nil, -2)}, {change([]int32{1, 2, 3}, nil, -2)}}, "I8"},
 		{"who says that it lost it joins", 1, [][][]byte{{homesRec(id, 1, 1, 2), change([]int32{1, 2}, nil, -2)}, {change([]int32{1, 2, 3}, nil, -2)}}, "I8"},
+		{"who is in the ISR is given a directory that it has not", 1, [][][]byte{{dirsRec(3, 3, 108)}, {homesRec(id, 1, 1, 107)}}, "I8"},
+		{"and leaves the ISR by that", 1, [][][]byte{{dirsRec(3, 3, 108)}, {homesRec(id, 1, 1, 107), change([]int32{1, 2}, nil, -2)}}, ""},
 		{"who has the directory joins", 1, [][][]byte{{homesRec(id, 1, 1, 108), dirsRec(3, 3, 108), change([]int32{1, 2}, nil, -2)}, {change([]int32{1, 2, 3}, nil, -2)}}, ""},
 		{"who is eligible comes back without the directory", 1, [][][]byte{
 			{homesRec(id, 1, 107, 1), change([]int32{1}, []int32{2, 3}, -2)}, {brokerRec(2, 9, 1), dirsRec(2, 9, 108)}}, "I8"},

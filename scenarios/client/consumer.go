@@ -406,8 +406,18 @@ func Bounds(t *task.T, e *Env, conn *Conn, topic *Topic, index int32) (start, en
 // ListOffset asks for one offset by time, or by -2 (earliest), -1 (latest), -3 (largest
 // timestamp), -4 (log start). It returns -1 for none or a passing error.
 func ListOffset(t *task.T, e *Env, conn *Conn, topic *Topic, index int32, when int64) (int64, error) {
+	offset, _, err := listOffset(t, e, conn, topic, index, when, 1)
+	return offset, err
+}
+
+// OffsetAndEpoch is ListOffset that asks for the leader epoch of the record, too.
+func OffsetAndEpoch(t *task.T, e *Env, conn *Conn, topic *Topic, index int32, when int64) (offset int64, epoch int32, err error) {
+	return listOffset(t, e, conn, topic, index, when, 4)
+}
+
+func listOffset(t *task.T, e *Env, conn *Conn, topic *Topic, index int32, when int64, least int16) (offset int64, epoch int32, err error) {
 	req := kmsg.NewPtrListOffsetsRequest()
-	req.Version = int16(1 + e.Rand.IntN(9))
+	req.Version = max(int16(1+e.Rand.IntN(9)), least)
 	if when == -3 {
 		req.Version = max(req.Version, 7)
 	}
@@ -423,16 +433,16 @@ func ListOffset(t *task.T, e *Env, conn *Conn, topic *Topic, index int32, when i
 	req.Topics = append(req.Topics, rt)
 	resp, err := conn.Call(t, req, e.deadline(t))
 	if err != nil {
-		return -1, err
+		return -1, -1, err
 	}
 	r := resp.(*kmsg.ListOffsetsResponse)
 	if len(r.Topics) != 1 || len(r.Topics[0].Partitions) != 1 {
 		e.Rec.Failf("I30", topic.Name, "ListOffsets answered %d topics", len(r.Topics))
-		return -1, nil
+		return -1, -1, nil
 	}
 	p := r.Topics[0].Partitions[0]
 	if p.ErrorCode != 0 {
-		return -1, nil
+		return -1, -1, nil
 	}
-	return p.Offset, nil
+	return p.Offset, p.LeaderEpoch, nil
 }
