@@ -123,6 +123,48 @@ func unreadSetting(r *Run) {
 	})
 }
 
+// settingWithISR: a leader that was cut off from the controllers hears at once that
+// min.insync.replicas was raised and that a replica left the ISR, which is too small now and leaves
+// that one eligible. What the leader has waited for meanwhile is not to be committed without it.
+func settingWithISR(r *Run) {
+	r.Set("broker.session.timeout.ms", "30000")
+	r.Set("replica.lag.time.max.ms", "60000")
+	tellCluster(r, six(1), func(s *tale) {
+		topic := s.replicated("behind", []int32{4, 5, 6}, [2]string{"min.insync.replicas", "2"})
+		s.produce(4, topic, -1, 10, nil)
+		s.apart(4, 1, 2, 3, 6)
+		s.apart(6, 1, 2, 3) // it stays fenced
+		a := s.ask(4, topic)
+		s.wait(time.Second)
+		s.at(5, "alter", func(t *task.T, p *client.Plain) {
+			s.alterBy(t, p, kmsg.ConfigResourceTypeTopic, topic.Name, [2]string{"min.insync.replicas", "3"})
+		})
+		s.wantsFence(6)
+		p := s.partition(topic)
+		s.must(slices.Equal(p.ISR, []int32{4, 5}) && slices.Equal(p.ELR, []int32{6}), "scenario", "the ISR is %v and eligible are %v", p.ISR, p.ELR)
+		s.again(4, 1, 2, 3)
+		s.wait(5 * time.Second)
+		hw, _ := s.highWatermark(4, topic, 0)
+		s.must(hw == 10 && !a.done, "I3", "the high watermark is %d, and 6 may lead, which has 10 records", hw)
+		s.together()
+		s.isr(topic, 3)
+		s.answered(a, nil, "all are in sync")
+		s.equal(topic, 11)
+	})
+}
+
+// wantsFence reports in the name of a broker that it wants to be fenced. Its own next report takes
+// that back.
+func (s *tale) wantsFence(id int32) {
+	req := kmsg.NewPtrBrokerHeartbeatRequest()
+	req.Version, req.BrokerID, req.BrokerEpoch, req.CurrentMetadataOffset, req.WantFence = 1, id, s.epochs(id)[0], -1, true
+	s.control("heartbeat", func(ask func(kmsg.Request) kmsg.Response) {
+		if resp, ok := ask(req).(*kmsg.BrokerHeartbeatResponse); ok {
+			s.code(resp.ErrorCode, nil, "heartbeat")
+		}
+	})
+}
+
 // deletesRecords asks a node to delete records, and waits in the background.
 func (s *tale) deletesRecords(id int32, topic *client.Topic, before int64, within time.Duration) *asked {
 	a := &asked{}

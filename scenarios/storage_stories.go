@@ -84,22 +84,25 @@ func changedSettings(r *Run) {
 
 // alter changes settings of a resource.
 func (s *story) alter(kind kmsg.ConfigResourceType, name string, settings ...[2]string) {
-	s.client("alter", func(t *task.T, p *client.Plain) {
-		req := kmsg.NewPtrIncrementalAlterConfigsRequest()
-		req.Version = 1
-		res := kmsg.NewIncrementalAlterConfigsRequestResource()
-		res.ResourceType, res.ResourceName = kind, name
-		for _, kv := range settings {
-			c := kmsg.NewIncrementalAlterConfigsRequestResourceConfig()
-			c.Name, c.Value = kv[0], &kv[1]
-			res.Configs = append(res.Configs, c)
-		}
-		req.Resources = append(req.Resources, res)
-		resp, err := p.Call(t, req)
-		if s.ok(err, "alter") {
-			s.code(resp.(*kmsg.IncrementalAlterConfigsResponse).Resources[0].ErrorCode, nil, "alter")
-		}
-	})
+	s.client("alter", func(t *task.T, p *client.Plain) { s.alterBy(t, p, kind, name, settings...) })
+}
+
+// alterBy is alter over a connection of the story's.
+func (s *story) alterBy(t *task.T, p *client.Plain, kind kmsg.ConfigResourceType, name string, settings ...[2]string) {
+	req := kmsg.NewIncrementalAlterConfigsRequest()
+	req.Version = 1
+	res := kmsg.NewIncrementalAlterConfigsRequestResource()
+	res.ResourceType, res.ResourceName = kind, name
+	for _, kv := range settings {
+		c := kmsg.NewIncrementalAlterConfigsRequestResourceConfig()
+		c.Name, c.Value = kv[0], &kv[1]
+		res.Configs = append(res.Configs, c)
+	}
+	req.Resources = append(req.Resources, res)
+	resp, err := p.Call(t, &req)
+	if s.ok(err, "alter") {
+		s.code(resp.(*kmsg.IncrementalAlterConfigsResponse).Resources[0].ErrorCode, nil, "alter")
+	}
 }
 
 // segments counts the segments of a partition's directory.

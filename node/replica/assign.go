@@ -32,6 +32,7 @@ func (m *Manager) MetadataChanged(t *task.T, d *meta.Delta) {
 			work = append(work, assignment{topic.New, index, fresh})
 		}
 	}
+	m.minISRRaised(d)
 	m.assignAll(t, d.To, append(work, m.begun(d)...))
 	if d.From.Offset < 0 {
 		m.strayUnclaimed(t)

@@ -217,29 +217,51 @@ func (m *Manager) Partition(k Key) (*Partition, error) {
 	return nil, fmt.Errorf("partition %d of topic %s: %w", k.Partition, meta.UUIDString(k.Topic), ErrUnknownPartition)
 }
 
-// configsChanged takes over changed settings: of single topics, or of the broker, which all
-// topics inherit from.
+// minISRRaised takes a higher min.insync.replicas over before the partitions that change with it: on
+// it may rest that an ISR is smaller now, and that who left it may still lead. A lower one comes after
+// them, with the other settings (configsChanged).
+func (m *Manager) minISRRaised(d *meta.Delta) {
+	m.configured(d, func(p *Partition, next config.Topic) {
+		if now := *p.Settings(); now.MinInsyncReplicas < next.MinInsyncReplicas {
+			now.MinInsyncReplicas = next.MinInsyncReplicas
+			p.settings.Store(&now)
+		}
+	})
+}
+
+// configsChanged takes over changed settings.
 func (m *Manager) configsChanged(t *task.T, d *meta.Delta) {
 	if len(d.Configs) == 0 {
 		return
 	}
 	cfg := m.config()
-	broker := slices.ContainsFunc(d.Configs, func(r meta.ConfigResource) bool { return r.Type == meta.BrokerResource })
 	m.spread(cfg.NumReplicaFetchers)
+	m.configured(d, func(p *Partition, settings config.Topic) {
+		p.settings.Store(&settings)
+		p.log.SetConfig(logConfig(cfg, &settings))
+		if f := m.FutureOf(p); f != nil {
+			f.SetConfig(logConfig(cfg, &settings))
+		}
+		p.syncRest(t)
+		p.advance()
+	})
+}
+
+// configured calls fn for each partition whose settings may be others now: those of its topic
+// changed, or those of the broker, which all topics inherit from.
+func (m *Manager) configured(d *meta.Delta, fn func(*Partition, config.Topic)) {
+	if len(d.Configs) == 0 {
+		return
+	}
+	cfg := m.config()
+	broker := slices.ContainsFunc(d.Configs, func(r meta.ConfigResource) bool { return r.Type == meta.BrokerResource })
 	changed := func(topic string) bool {
 		_, found := slices.BinarySearchFunc(d.Configs, meta.ConfigResource{Type: meta.TopicResource, Name: topic}, compareResource)
 		return found
 	}
 	for _, p := range m.Partitions() {
 		if broker || changed(p.topic) {
-			settings := cfg.Topic(d.To.Config(meta.TopicResource, p.topic).Map())
-			p.settings.Store(&settings)
-			p.log.SetConfig(logConfig(cfg, &settings))
-			if f := m.FutureOf(p); f != nil {
-				f.SetConfig(logConfig(cfg, &settings))
-			}
-			p.syncRest(t)
-			p.advance()
+			fn(p, cfg.Topic(d.To.Config(meta.TopicResource, p.topic).Map()))
 		}
 	}
 }

@@ -536,3 +536,45 @@ func TestPartitionsAreListedByName(t *testing.T) {
 		}
 	})
 }
+
+// A broker that was behind sees several changes at once. What it was told last of an ISR rests on
+// the min.insync.replicas that came before it, whichever of the two it looks at first: here 3 may
+// lead, for nothing is committed by two of three any more; there, for nothing was yet.
+func TestAnISRIsSeenWithTheSettingItRestsOn(t *testing.T) {
+	minISR := func(to string) meta.Body {
+		return &meta.ConfigRecord{ResourceType: meta.TopicResource, ResourceName: "orders", Name: "min.insync.replicas", Value: &to}
+	}
+	isr := func(isr, elr []int32) meta.Body {
+		r := meta.NewPartitionChange(meta.UUID{7}, 0)
+		r.ISR, r.EligibleLeaderReplicas = isr, elr
+		return r
+	}
+	for _, c := range []struct {
+		name  string
+		first []meta.Body
+		next  []meta.Body
+	}{
+		{"raised, and one left", []meta.Body{minISR("2")}, []meta.Body{minISR("3"), isr([]int32{self, 2}, []int32{3})}},
+		{"one left, and lowered", []meta.Body{minISR("3"), isr([]int32{self, 2}, []int32{3})}, []meta.Body{isr([]int32{self}, []int32{2, 3}), minISR("2")}},
+	} {
+		onDisk(t, t.TempDir(), meta.Empty(), func(h *host) {
+			h.apply(&meta.TopicRecord{Name: "orders", TopicID: meta.UUID{7}},
+				&meta.PartitionRecord{TopicID: meta.UUID{7}, Replicas: []int32{self, 2, 3}, ISR: []int32{self, 2, 3}, Leader: self})
+			h.apply(c.first...)
+			p := h.partition(7)
+			if _, _, err := p.Append(h.tk, oneRecord(), storage.Client, false); err != nil {
+				t.Errorf("%s: %v", c.name, err)
+			}
+			for _, f := range []partition.FollowerFetch{{Replica: 2, Offset: 1}, {Replica: 3, Offset: 0}} {
+				f.LeaderEnd, f.Now = 1, h.tk.Now()
+				if err := p.FollowerFetched(0, f); err != nil {
+					t.Errorf("%s: %v", c.name, err)
+				}
+			}
+			h.apply(c.next...)
+			if hw := p.Log().HighWatermark(); hw != 0 {
+				t.Errorf("%s: what 3 does not have is committed, and 3 may lead", c.name)
+			}
+		})
+	}
+}
