@@ -87,6 +87,7 @@ var named = []Scenario{
 	{"snapshot-voters", "KIP-853, KIP-630: a snapshot says who votes", snapshotVoters},
 	{"voter-changes", "KIP-853, invariant I35: voters change one at a time, and after a commit in the leader's own epoch", voterChanges},
 	{"raised-version", "KIP-853, invariant I35: kraft.version is raised while the cluster works, and configured voters can be changed then", raisedVersion},
+	{"refused-level", "KIP-853, KIP-966: no leader is waited for to read an update of levels that the quorum refused", refusedLevel},
 	{"synced-followers", "SPEC R4: with flush.messages=1 a follower has what it has synced", syncedFollowers},
 	{"lagging-leader", "KIP-392, invariant I6: a follower tells nobody less than before, though its leader knows less", laggingLeader},
 	{"older-leader", "invariant I1: what an older leader answers to who follows another is not copied", olderLeader},

@@ -156,6 +156,40 @@ func (s *tale) unknownVoter() {
 	s.wait(3 * time.Second)
 }
 
+// refusedLevel: of an update of several levels that the quorum refuses nothing is written, and
+// nothing waits for leaders to read it.
+func refusedLevel(r *Run) {
+	tellCluster(r, six(1), func(s *tale) {
+		topic := s.replicated("asks", []int32{4, 5, 6}, [2]string{"min.insync.replicas", "3"})
+		s.produce(4, topic, -1, 10, nil)
+		s.kill(1, 2, 3)
+		s.start(1, 2)
+		s.leads(func(c *server) bool { return c.id != 3 })
+		s.wait(5 * time.Second)
+		s.at(4, "raise", func(t *task.T, p *client.Plain) {
+			req := kmsg.NewPtrUpdateFeaturesRequest()
+			req.Version, req.TimeoutMillis = 1, 10_000
+			for i, name := range []string{meta.KRaftVersionFeature, meta.MetadataVersionFeature} {
+				u := kmsg.NewUpdateFeaturesRequestFeatureUpdate()
+				u.Feature, u.MaxVersionLevel, u.UpgradeType = name, []int16{1, 24}[i], []int8{1, 2}[i]
+				req.FeatureUpdates = append(req.FeatureUpdates, u)
+			}
+			resp, err := p.Call(t, req)
+			if !s.ok(err, "raise") {
+				return
+			}
+			r := resp.(*kmsg.UpdateFeaturesResponse)
+			s.must(r.ErrorMessage != nil && strings.Contains(*r.ErrorMessage, "the directory id of voter 3 is not known"), "codes", "raised: %+v", r)
+		})
+		s.wait(5 * time.Second)
+		code := s.propose(topic, []int32{4, 5}, s.epochs(4, 5))
+		s.must(code == 0, "liveness", "the ISR of a leader that has read everything: error code %d", code)
+		s.start(3)
+		s.isr(topic, 3)
+		s.equal(topic, 10)
+	})
+}
+
 // raisedAlone: nobody hears of it from the leader, which is then lost with its power.
 func (s *tale) raisedAlone() {
 	c := s.leads(func(c *server) bool { return true })

@@ -32,10 +32,14 @@ func (s *State) updateFeatures(r *kmsg.UpdateFeaturesRequest, in Input) Decision
 			resp.Results = append(resp.Results, out)
 		}
 	}
+	level := quorumLevel(r)
 	if r.ValidateOnly {
 		records = nil
 	}
-	return Decision{Records: records, Response: resp, KRaftVersion: quorumLevel(r)}
+	if len(records) > 0 && level <= in.KRaftVersion { // else the quorum may refuse, and nothing is appended
+		s.minISRSetAt = in.NextOffset + int64(len(records)) - 1
+	}
+	return Decision{Records: records, Response: resp, KRaftVersion: level}
 }
 
 // quorumLevel is the level of kraft.version that is asked for, or 0. It stands in control
@@ -86,11 +90,7 @@ func (s *State) featureRecords(r *kmsg.UpdateFeaturesRequest, in Input) ([]meta.
 			records = append(records, meta.Record{Body: &meta.FeatureLevelRecord{Name: u.Feature, FeatureLevel: u.MaxVersionLevel}})
 		}
 	}
-	records = append(s.beforeLevels(proposed), append(records, s.afterLevels(records)...)...)
-	if len(records) > 0 && !r.ValidateOnly {
-		s.minISRSetAt = in.NextOffset + int64(len(records)) - 1
-	}
-	return records, nil
+	return append(s.beforeLevels(proposed), append(records, s.afterLevels(records)...)...), nil
 }
 
 // beforeLevels are records that only the levels of now can carry.

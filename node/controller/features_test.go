@@ -120,6 +120,28 @@ func TestTheLevelOfTheQuorum(t *testing.T) {
 	}
 }
 
+// Of an update that the quorum refuses nothing is in the log: no leader is waited for to read it.
+func TestARefusedUpdateIsNotToBeRead(t *testing.T) {
+	w := newWorld(t, nil)
+	w.start(2)
+	w.create("t", 1, 2)
+	w.configure("t", minISRName, "2")
+	w.heartbeat(1, nil)
+	req := kmsg.NewPtrUpdateFeaturesRequest()
+	req.Version = 1
+	for name, level := range map[string]int16{meta.KRaftVersionFeature: 1, meta.MetadataVersionFeature: 27} {
+		u := kmsg.NewUpdateFeaturesRequestFeatureUpdate()
+		u.Feature, u.UpgradeType, u.MaxVersionLevel = name, upgrade, level
+		req.FeatureUpdates = append(req.FeatureUpdates, u)
+	}
+	if d := w.state.Decide(req, Input{NextOffset: int64(len(w.log)), Rand: w.rnd}); len(d.Records) == 0 || d.KRaftVersion != 1 {
+		t.Fatalf("%+v", d)
+	}
+	if got := w.propose(1); got.ErrorCode != 0 {
+		t.Errorf("the ISR of a leader that has read everything: error code %d", got.ErrorCode)
+	}
+}
+
 func TestEveryNodeMustSupportALevel(t *testing.T) {
 	w := newWorld(t, nil)
 	w.start(1)
