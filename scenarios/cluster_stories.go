@@ -297,6 +297,30 @@ func reassignmentStory(r *Run) {
 	})
 }
 
+// shortenedReplica: a replica that came back cuts off what its leader does not have, and takes nothing
+// else from the answer that said so. It hears again how much is committed, though nothing more is
+// written: its readers would wait.
+func shortenedReplica(r *Run) {
+	r.Set("replica.lag.time.max.ms", "60000")
+	r.Set("replica.high.watermark.checkpoint.interval.ms", "3600000")
+	r.Set("replica.selector.class", "org.apache.kafka.common.replica.RackAwareReplicaSelector")
+	tellCluster(r, six(1), func(s *tale) {
+		topic := s.replicated("shortened", []int32{4, 5, 6})
+		s.produce(4, topic, -1, 10, nil)
+		s.apart(5, 4, 6)
+		s.produce(4, topic, 1, 2, nil)
+		s.until("6 has what 5 has not", 10*time.Second, func() bool { return s.ends(topic)[6] == 12 })
+		s.kill(4, 6)
+		s.together()
+		s.led(topic, 5)
+		s.start(6)
+		s.isr(topic, 2)
+		s.reaches(6, topic, 10)
+		s.start(4)
+		s.equal(topic, 10)
+	})
+}
+
 // closestReplica is SPEC R11 and KIP-392: the leader sends a client of a rack to the replica
 // there, which answers up to what it knows committed.
 func closestReplica(r *Run) {

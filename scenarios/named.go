@@ -53,6 +53,7 @@ var named = []Scenario{
 	{"controlled-shutdown", "SPEC R10: leadership moves before the node stops", controlledShutdown},
 	{"reassignment", "SPEC R9: replicas move with their offsets, or are taken back", reassignmentStory},
 	{"closest-replica", "SPEC R11, KIP-392: a client of a rack reads from the replica there", closestReplica},
+	{"shortened-replica", "invariants I29, I30: who cuts its log is told again how much is committed", shortenedReplica},
 	{"fast-failovers", "KIP-279: two leaders fail with records of their own, and are cut where the third parts from them", fastFailovers},
 	{"fenced-readers", "KIP-320: old and new leader epochs are refused, and who read what is gone is told where", fencedReaders},
 	{"fenced-replica", "KIP-841: who is fenced or shuts down joins no ISR", fencedReplica},

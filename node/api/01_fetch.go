@@ -369,11 +369,13 @@ func (op *fetchOp) choose() {
 	}
 }
 
-// changed tells whether a session's client has to be told, and remembers what it is told.
+// changed tells whether a session's client has to be told, and remembers what it is told. Of an
+// error, and of where its log parts from this one, it takes nothing else: it has to hear the high
+// watermark again, though that stands still.
 func (p *sessionPart) changed(r *fetchResult) bool {
 	changed := r.data.Size > 0 || r.hw != p.hw || r.logStart != p.logStart || r.diverges || r.code != 0 || r.elsewhere
 	p.hw, p.logStart = r.hw, r.logStart
-	if r.code != 0 {
+	if r.code != 0 || r.diverges {
 		p.hw = -1
 	}
 	return changed

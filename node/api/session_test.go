@@ -120,6 +120,8 @@ func TestAPartitionIsReportedWhenSomethingChanged(t *testing.T) {
 		{"recovery", fetchResult{hw: 6, logStart: 2}, true},
 		{"nothing", fetchResult{hw: 6, logStart: 2}, false},
 		{"a diverging epoch", fetchResult{hw: 6, logStart: 2, diverges: true}, true},
+		{"the same, of which nothing was taken", fetchResult{hw: 6, logStart: 2}, true},
+		{"nothing more", fetchResult{hw: 6, logStart: 2}, false},
 	}
 	for _, s := range steps {
 		if got := p.changed(&s.r); got != s.want {
