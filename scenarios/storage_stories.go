@@ -3,6 +3,7 @@ package scenarios
 import (
 	"encoding/binary"
 	"errors"
+	"fmt"
 	"slices"
 	"strings"
 	"time"
@@ -16,6 +17,7 @@ import (
 	"seedlog/sim/sched"
 	"seedlog/sim/simdisk"
 	"seedlog/storage"
+	"seedlog/storage/checkpoint"
 )
 
 // producerOutlivesData: the records of a producer are deleted, and it is still known.
@@ -324,13 +326,77 @@ func followerLog(r *Run) {
 		r.Failf("liveness", "follower", "the appends do not end")
 		return
 	}
-	var files []store.File
-	for _, info := range disk.List("/f/t-0") {
-		if b, ok := disk.ReadFile("/f/t-0/" + info.Name); ok {
+	p, v := store.Parse("t-0", filesOf(disk, "/f/t-0"))
+	v.Merge(p.Check(store.Options{IndexIntervalBytes: 300, SegmentBytes: 2000, Closed: true}))
+	r.verdict.Merge(v)
+}
+
+// cutAtThePoint cuts a follower's log at its recovery point and begins a segment there, and the
+// power fails: what the recovery point says is durable has to be.
+func cutAtThePoint(r *Run) {
+	r.AddBroker(simdisk.Config{}, sched.ClockParams{}) // its disk is what is needed
+	disk := r.Broker.Disk
+	disk.SetPower(simdisk.Power{All: 1, None: 1})
+	for round := range 40 {
+		root := fmt.Sprint("/cut", round)
+		rt := r.World.Sched.NewRuntime(root, sched.ClockParams{})
+		mount := disk.Mount(rt)
+		group := task.NewGroup(rt, root)
+		done := false
+		group.Go("cut", func(t *task.T) {
+			if err := rollAtThePoint(t, storage.Env{RT: rt, Disk: mount}, root); err != nil {
+				r.Failf("scenario", root, "%v", err)
+			}
+			done = true
+		})
+		if !r.World.Run(func() bool { return done }, readyWithin) {
+			r.Failf("liveness", root, "the roll does not end")
+			return
+		}
+		disk.PowerLoss()
+		rt.Kill()
+		b, _ := disk.ReadFile(root + "/" + checkpoint.RecoveryPointFile)
+		points, err := checkpoint.ParseOffsets(b)
+		if err != nil || len(points) != 1 {
+			r.Failf("scenario", root, "recovery points %v: %v", points, err)
+			return
+		}
+		p, _ := store.Parse("t-0", filesOf(disk, root+"/t-0"))
+		r.verdict.Merge(p.CheckSealed(points[0].Offset, store.Options{IndexIntervalBytes: 100}))
+	}
+}
+
+// rollAtThePoint makes a log whose recovery point is on disk where what is not synced begins, cuts
+// it there, and begins a segment.
+func rollAtThePoint(t *task.T, env storage.Env, root string) error {
+	dir, err := storage.OpenDir(t, env, root, storage.DirConfig{})
+	if err != nil {
+		return err
+	}
+	log, err := dir.Create(t, "t", [16]byte{1}, 0, storage.Config{IndexIntervalBytes: 100})
+	if err != nil {
+		return err
+	}
+	feed := func(n int) (err error) {
+		for i := 0; i < n && err == nil; i++ {
+			next := log.LogEndOffset()
+			b := batch(1_700_000_000_000+next, nobody, 2, 60, int(next))
+			binary.BigEndian.PutUint64(b, uint64(next))
+			binary.BigEndian.PutUint32(b[12:], 0)
+			_, err = log.AppendFollower(t, b)
+		}
+		return err
+	}
+	err = errors.Join(feed(6), log.Flush(t), feed(2), dir.CheckpointRecoveryPoints(t))
+	return errors.Join(err, log.TruncateTo(t, log.SyncedEnd()), log.Roll(t))
+}
+
+// filesOf are the files of a log's directory.
+func filesOf(disk *simdisk.Disk, path string) (files []store.File) {
+	for _, info := range disk.List(path) {
+		if b, ok := disk.ReadFile(path + "/" + info.Name); ok {
 			files = append(files, store.File{Name: info.Name, Data: b})
 		}
 	}
-	p, v := store.Parse("t-0", files)
-	v.Merge(p.Check(store.Options{IndexIntervalBytes: 300, SegmentBytes: 2000, Closed: true}))
-	r.verdict.Merge(v)
+	return files
 }

@@ -98,3 +98,26 @@ func followerBatch(offset int64) []byte {
 	record.Stamp(b, offset, 0)
 	return b
 }
+
+// A recovery point that lies where a truncation ends the log is lowered with it: the next segment
+// may begin right there, and nobody has synced what the one before it is left with.
+func TestATruncationToTheRecoveryPointLowersIt(t *testing.T) {
+	m := newMachine(t, 4)
+	m.boot(func(tk *task.T, env Env) {
+		d := openDir(tk, env, "/data/logs")
+		l := must(d.Create(tk, "a", [16]byte{1}, 0, Config{}))
+		must(l.Append(tk, 0, plainBatch(), Client))
+		check(l.Flush(tk))
+		at := l.SyncedEnd()
+		must(l.Append(tk, 0, plainBatch(), Client))
+		check(d.CheckpointRecoveryPoints(tk))
+		check(l.TruncateTo(tk, at))
+		l.mu.Lock()
+		l.syncing = true // whoever syncs waits for ever
+		l.mu.Unlock()
+		check(l.Roll(tk))
+		if points := must(d.readOffsets(tk, checkpoint.RecoveryPointFile)); points["a-0"] >= at {
+			panic(fmt.Sprintf("recovery point %d, and the segment before %d is not synced", points["a-0"], at))
+		}
+	})
+}

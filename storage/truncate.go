@@ -90,7 +90,7 @@ func (l *Log) cutAt(t *task.T, segs []*segment, offset int64) (position, error) 
 // otherwise the next start would take the new tail, lost, for damage to synced bytes.
 func (l *Log) lowerRecoveryPoint(t *task.T, offset int64) error {
 	l.mu.Lock()
-	lower := offset < l.synced
+	lower := offset <= l.synced // the point on disk may be just there, and no log end may be one
 	l.synced = min(l.synced, offset)
 	l.pointMax = offset - 1 // see recoveryPoint: offset is about to be the log end
 	l.truncations++
