@@ -94,6 +94,7 @@ var named = []Scenario{
 	{"lagging-leader", "KIP-392, invariant I6: a follower tells nobody less than before, though its leader knows less", laggingLeader},
 	{"older-leader", "invariant I1: what an older leader answers to who follows another is not copied", olderLeader},
 	{"recreation", "BUGS B77, invariant I32: topics come and go while nodes do, and nothing stays of those that are deleted", recreation},
+	{"unseen-deletion", "invariant I32: a deletion that a broker has not seen to outlives its metadata log and itself", unseenDeletion},
 	{"mixed-levels", "KIP-584, KIP-778: a cluster of several builds finalizes what all of them serve", mixedLevels},
 	{"moved-replica", "KIP-113: a crash while a replica moves between directories leaves it, whole, in one of them", movedReplica},
 	{"moved-follower", "KIP-113, KIP-101: a copy of what is cut off a follower is cut, too", movedFollower},

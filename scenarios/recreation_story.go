@@ -14,6 +14,7 @@ import (
 	"seedlog/clock/task"
 	"seedlog/node/event"
 	"seedlog/scenarios/client"
+	"seedlog/sim/simdisk"
 )
 
 // recreationCycles is how often a run of the story makes a topic and deletes it.
@@ -197,4 +198,48 @@ func (x *recreating) litter() (out []string) {
 		}
 	}
 	return out
+}
+
+// unseenDeletion is a topic's deletion that a broker has replayed and not seen to when a
+// snapshot of the leader takes the place of its metadata log and it is killed: a slow disk takes
+// its time to delete many directories. They are no strays to its next life.
+func unseenDeletion(r *Run) {
+	r.Set("log.segment.delete.delay.ms", "1")
+	r.Set("metadata.log.max.record.bytes.between.snapshots", "1000")
+	installed := false
+	r.onEvent = func(s *server, e event.Event) {
+		installed = installed || s.id == 6 && e.Name() == "metadata-snapshot-installed"
+	}
+	tellCluster(r, six(1), func(s *tale) {
+		many := &client.Topic{Name: "many", Partitions: 60, Replication: 1, Assignment: slices.Repeat([][]int32{{6}}, 60)}
+		disk := s.node(6).Disk
+		left := func() (n int) {
+			for _, info := range disk.List("/data") {
+				if strings.HasPrefix(info.Name, "many-") && !strings.HasSuffix(info.Name, "-delete") {
+					n++
+				}
+			}
+			return n
+		}
+		s.failed = s.failed || !s.CreateTopic(many, nil)
+		s.until("the replicas are there", time.Minute, func() bool { return left() == 60 })
+		disk.SetRate(simdisk.Slow, 1, func(path string) bool { return path == "/data" })
+		s.deletes(4, "many")
+		s.until("their deletion has begun", time.Minute, func() bool { return left() < 60 })
+		s.apart(6, 1, 2, 3)
+		for i := range 20 {
+			s.makes(fmt.Sprint("more-", i))
+		}
+		installed = false
+		s.together()
+		s.until("the leader's snapshot is there", time.Minute, func() bool { return installed })
+		if !s.must(left() > 0, "scenario", "all is deleted before it matters") {
+			return
+		}
+		s.kill(6)
+		disk.SetRate(simdisk.Slow, 0, nil)
+		s.start(6)
+		s.wait(5 * time.Second)
+		s.must(left() == 0, "I32", "%d directories of a topic that was deleted are left", left())
+	})
 }

@@ -2,6 +2,7 @@ package quorum_test
 
 import (
 	"errors"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -123,6 +124,42 @@ func TestALaggingVoterInstallsASnapshot(t *testing.T) {
 	c.level()
 	if o.inc.log.LogStartOffset() == 0 {
 		t.Error("the observer began at offset 0")
+	}
+}
+
+// A deletion that the listener has not seen is not forgotten with the log in whose place a
+// leader's snapshot comes: the next process on the machine tells of it.
+func TestAnUnseenDeletionOutlivesTheLog(t *testing.T) {
+	c := newCluster(t, 6, 3, sched.Calm())
+	c.snapshotBytes = 4 << 10
+	c.up(3)
+	c.moreAcked(5)
+	lagging := c.members[0]
+	if lagging == c.leader() {
+		lagging = c.members[1]
+	}
+	id := meta.UUID{6: 0x40, 8: 0x80, 15: 9}
+	made := c.append(meta.Record{Body: &meta.TopicRecord{Name: "t", TopicID: id}})
+	c.until("the topic is seen", time.Minute, func() bool { return lagging.inc.image.Offset >= made })
+	lagging.slow = true
+	gone := c.append(meta.Record{Body: &meta.RemoveTopicRecord{TopicID: id}})
+	c.until("its deletion is replayed", time.Minute, func() bool { return lagging.inc.host.HighWatermark() > gone })
+	c.isolate(lagging)
+	c.until("snapshots beyond the log of the one that is cut off", time.Minute, func() bool {
+		l := c.leader()
+		return l != nil && l.inc.log.LogStartOffset() > lagging.inc.log.LogEndOffset()
+	})
+	c.net.HealAll()
+	c.until("the snapshot is installed", time.Minute, func() bool { return lagging.inc.log.LogStartOffset() > gone })
+	if len(lagging.inc.deleted) > 0 {
+		t.Fatal("the listener saw the deletion")
+	}
+	lagging.kill(true)
+	lagging.slow = false
+	lagging.boot()
+	c.level()
+	if !slices.Contains(lagging.inc.deleted, id) {
+		t.Errorf("the listener is told of %v", lagging.inc.deleted)
 	}
 }
 

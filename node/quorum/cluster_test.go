@@ -60,6 +60,7 @@ type member struct {
 	dir      meta.UUID
 	observer bool
 	silent   bool // it appends nothing when it leads
+	slow     bool // its listener does not go on
 	port     int
 	cluster  string
 	seen     int64 // the offset of the newest image that one of its processes has shown
@@ -78,8 +79,10 @@ type incarnation struct {
 	host  *quorum.Host
 	g     *task.Group
 	image *meta.Image
-	term  int32 // the epoch in which it leads, as its writer knows, or -1
-	err   error
+	// deleted are the topics whose deletion its listener was told of.
+	deleted []meta.UUID
+	term    int32 // the epoch in which it leads, as its writer knows, or -1
+	err     error
 }
 
 func newCluster(tb testing.TB, seed uint64, n int, cfg sched.Config) *cluster {
@@ -359,8 +362,11 @@ func (inc *incarnation) leads() bool {
 
 // MetadataChanged implements quorum.Listener: what one member says is committed, all others
 // must say, and each sees every change once.
-func (inc *incarnation) MetadataChanged(_ *task.T, d *meta.Delta) {
+func (inc *incarnation) MetadataChanged(t *task.T, d *meta.Delta) {
 	c := inc.m.c
+	for inc.m.slow && t.Sleep(t.Now().Add(10*time.Millisecond)) {
+	}
+	inc.deleted = append(inc.deleted, d.Deleted...)
 	if inc.image.Offset >= 0 && d.From != inc.image || inc.image.Offset < 0 && d.From.Offset >= 0 {
 		c.s.Fail("delta", "%s: a delta from %d, and it had seen %d", inc.m.name, d.From.Offset, inc.image.Offset)
 	}
@@ -556,4 +562,23 @@ func (c *cluster) ask(m *member, fn func(t *task.T, h *quorum.Host)) {
 		done = true
 	})
 	c.until("an answer", time.Minute, func() bool { return done })
+}
+
+// append has the leader append a record and waits until that is committed.
+func (c *cluster) append(rec meta.Record) (offset int64) {
+	c.Helper()
+	l := c.leader()
+	c.ask(l, func(t *task.T, h *quorum.Host) {
+		next, err := h.NextOffset(l.inc.term)
+		if err == nil {
+			offset, err = h.Append(t.UnixMilli(), l.inc.term, next, []meta.Record{rec})
+		}
+		if err == nil {
+			err = h.WaitCommitted(t, l.inc.term, offset, t.Now().Add(20*time.Second))
+		}
+		if err != nil {
+			c.s.Fail("append", "%v", err)
+		}
+	})
+	return offset
 }

@@ -3,6 +3,7 @@ package quorum
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 
 	"seedlog/clock/task"
@@ -25,6 +26,32 @@ type deletions struct {
 	end    int64 // of the snapshot; what its listeners have seen they need not be told again
 }
 
+// add takes in topics that are not listed yet.
+func (d *deletions) add(topics []meta.UUID) {
+	listed := make(map[meta.UUID]bool, len(d.topics)+len(topics))
+	for _, id := range d.topics {
+		listed[id] = true
+	}
+	for _, id := range topics {
+		if !listed[id] {
+			listed[id] = true
+			d.topics = append(d.topics, id)
+		}
+	}
+}
+
+// unseenDeletions are the topics whose deletion was replayed in this life, before every listener
+// has seen it.
+func (h *Host) unseenDeletions() []meta.UUID {
+	topics := slices.Clone(h.replayed.deleted)
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	for _, d := range h.deltas {
+		topics = append(topics, d.Deleted...)
+	}
+	return topics
+}
+
 // loadDeletions reads the file, if there is one.
 func (h *Host) loadDeletions(t *task.T) error {
 	path := h.path + "/" + deletedFile
@@ -40,18 +67,19 @@ func (h *Host) loadDeletions(t *task.T) error {
 		h.gone.topics = append(h.gone.topics, id)
 	}
 	h.gone.end = h.replayed.next
-	h.replayed.deleted = h.gone.topics
+	h.replayed.deleted = slices.Clone(h.gone.topics)
 	return nil
 }
 
 // noteDeletions notes, durably, which topics a leader's snapshot does not have that the image or
-// the log in whose place it comes has. In this life or the one before they may have had
-// directories here.
+// the log in whose place it comes has, and which were deleted by what was replayed and not every
+// listener has seen. In this life or the one before they may have had directories here.
 func (h *Host) noteDeletions(t *task.T, id snapshotID, image *meta.Image) error {
 	r := &h.replayed
 	if h.published.Load() >= h.gone.end-1 {
 		h.gone.topics = nil
 	}
+	h.gone.add(h.unseenDeletions())
 	for topic := range r.image.Topics() {
 		if image.TopicByID(topic.ID) == nil {
 			h.gone.topics = append(h.gone.topics, topic.ID)
@@ -74,7 +102,7 @@ func (h *Host) noteDeletions(t *task.T, id snapshotID, image *meta.Image) error 
 	}
 	h.gone.end = id.end
 	if !r.shown {
-		r.deleted = append(r.deleted, h.gone.topics...)
+		r.deleted = slices.Clone(h.gone.topics)
 	}
 	if len(h.gone.topics) == 0 {
 		return nil

@@ -148,7 +148,7 @@ type Host struct {
 	err         error
 	over        bool // Run has returned: nobody answers any more
 	misfit      misfit
-	deltas      []*meta.Delta
+	deltas      []*meta.Delta // those that some listener has not seen
 	snapshot    *dueSnapshot
 	stored      []snapshotID // what there is, oldest first
 	leader      raft.Follow

@@ -13,22 +13,26 @@ func (h *Host) publish(t *task.T) {
 	for !t.Stopping() {
 		seen := h.changed.Generation()
 		h.mu.Lock()
-		deltas := h.deltas
-		h.deltas = nil
+		var d *meta.Delta
+		if len(h.deltas) > 0 {
+			d = h.deltas[0]
+		}
 		h.mu.Unlock()
-		for _, d := range deltas {
-			for _, l := range h.listeners {
-				if t.Stopping() {
-					return
-				}
-				l.MetadataChanged(t, d)
-			}
-			h.published.Store(d.To.Offset)
-			h.shown.Raise()
-		}
-		if len(deltas) == 0 {
+		if d == nil {
 			h.changed.Wait(t, seen, clock.Never)
+			continue
 		}
+		for _, l := range h.listeners {
+			if t.Stopping() {
+				return
+			}
+			l.MetadataChanged(t, d)
+		}
+		h.published.Store(d.To.Offset)
+		h.mu.Lock()
+		h.deltas[0], h.deltas = nil, h.deltas[1:]
+		h.mu.Unlock()
+		h.shown.Raise()
 	}
 }
 
