@@ -1,10 +1,12 @@
 package storage
 
 import (
+	"errors"
 	"fmt"
 	"testing"
 
 	"seedlog/clock/task"
+	"seedlog/disk"
 	"seedlog/storage/checkpoint"
 	"seedlog/storage/record"
 )
@@ -119,5 +121,24 @@ func TestATruncationToTheRecoveryPointLowersIt(t *testing.T) {
 		if points := must(d.readOffsets(tk, checkpoint.RecoveryPointFile)); points["a-0"] >= at {
 			panic(fmt.Sprintf("recovery point %d, and the segment before %d is not synced", points["a-0"], at))
 		}
+	})
+}
+
+// A truncation that is refused, for the directory is offline, holds up nobody: the metadata log
+// goes on where the disk is merely full.
+func TestARefusedTruncationHoldsUpNobody(t *testing.T) {
+	m := newMachine(t, 6)
+	m.boot(func(tk *task.T, env Env) {
+		d := openDir(tk, env, "/data/logs")
+		l := must(d.Open(tk, MetadataTopic, [16]byte{1}, 0, Config{}))
+		must(l.Append(tk, 0, plainBatch(), Client))
+		must(l.Append(tk, 0, plainBatch(), Client))
+		check(l.Flush(tk))
+		d.Fail(disk.ErrNoSpace)
+		if err := l.TruncateTo(tk, 1); !errors.Is(err, ErrOffline) || l.LogEndOffset() != 2 {
+			panic(fmt.Sprintf("ends at %d: %v", l.LogEndOffset(), err))
+		}
+		must(l.Append(tk, 0, plainBatch(), Client))
+		check(l.Flush(tk))
 	})
 }

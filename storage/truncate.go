@@ -99,6 +99,11 @@ func (l *Log) lowerRecoveryPoint(t *task.T, offset int64) error {
 		return nil
 	}
 	if err := l.Dir().CheckpointRecoveryPoints(t); err != nil {
+		// Nothing is cut, and the metadata log goes on where the disk is merely full.
+		l.mu.Lock()
+		l.pointMax = noPointMax
+		l.mu.Unlock()
+		l.wakeSyncWaiters()
 		return l.failed(t, err)
 	}
 	return nil
