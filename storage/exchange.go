@@ -129,6 +129,7 @@ func (l *Log) takeSegments(f *Log, path string) (gone []*segment) {
 	segs, leo, synced := *f.segs.Load(), f.leo, f.synced
 	f.segs.Store(new([]*segment))
 	f.closed = true
+	f.pointMax = leo.offset - 1 // a checkpoint that has f on its list speaks of the log, which goes on
 	f.mu.Unlock()
 	l.mu.Lock()
 	defer l.mu.Unlock()

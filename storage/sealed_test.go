@@ -124,6 +124,24 @@ func TestATruncationToTheRecoveryPointLowersIt(t *testing.T) {
 	})
 }
 
+// Who checkpoints while a log takes the place of its copy may still have the copy on the list, and
+// writes what it says under the name of both: as of a log that goes on.
+func TestACopysLastRecoveryPointIsOfALogThatGoesOn(t *testing.T) {
+	m := newMachine(t, 5)
+	m.boot(func(tk *task.T, env Env) {
+		from, to := openDir(tk, env, "/data/from"), openDir(tk, env, "/data/to")
+		l := must(from.Create(tk, "a", [16]byte{1}, 0, Config{}))
+		must(l.Append(tk, 0, plainBatch(), Client))
+		copied := must(to.CreateFuture(tk, "a", [16]byte{1}, 0, l.Config()))
+		check(moveTo(tk, l, to, copied))
+		copied.mu.Lock()
+		defer copied.mu.Unlock()
+		if p := copied.recoveryPoint(); p >= l.active().base+1 {
+			panic(fmt.Sprintf("recovery point %d of a log that may begin a segment there", p))
+		}
+	})
+}
+
 // A truncation that is refused, for the directory is offline, holds up nobody: the metadata log
 // goes on where the disk is merely full.
 func TestARefusedTruncationHoldsUpNobody(t *testing.T) {
