@@ -21,6 +21,7 @@ var named = []Scenario{
 	{"producer-outlives-data", "KAFKA-7190, KIP-360: a producer whose records are deleted is still known", producerOutlivesData},
 	{"follower-log", "KAFKA-3047: a follower's log takes no batch twice", followerLog},
 	{"cut-at-the-point", "invariant I16: a log is cut at its recovery point, and the power fails behind the next roll", cutAtThePoint},
+	{"unfinished-truncation", "invariant I16: a crash while all of a log goes leaves no damage", unfinishedTruncation},
 	{"changed-settings", "SPEC S2, S5: a log that runs takes over what is altered", changedSettings},
 	{"flush-settings", "SPEC S2, S5: what flush.messages, flush.ms and segment.ms promise", flushSettings},
 	{"returning-directory", "KAFKA-14616: the directory of a deleted topic comes back on a disk that was away", returningDirectory},

@@ -4,6 +4,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"math/rand/v2"
 	"slices"
 	"strings"
 	"time"
@@ -377,18 +378,104 @@ func rollAtThePoint(t *task.T, env storage.Env, root string) error {
 	if err != nil {
 		return err
 	}
-	feed := func(n int) (err error) {
-		for i := 0; i < n && err == nil; i++ {
-			next := log.LogEndOffset()
-			b := batch(1_700_000_000_000+next, nobody, 2, 60, int(next))
-			binary.BigEndian.PutUint64(b, uint64(next))
-			binary.BigEndian.PutUint32(b[12:], 0)
-			_, err = log.AppendFollower(t, b)
+	err = errors.Join(feed(log, t, 6), log.Flush(t), feed(log, t, 2), dir.CheckpointRecoveryPoints(t))
+	return errors.Join(err, log.TruncateTo(t, log.SyncedEnd()), log.Roll(t))
+}
+
+// feed appends batches of two records as a leader sends them.
+func feed(log *storage.Log, t *task.T, n int) (err error) {
+	for i := 0; i < n && err == nil; i++ {
+		next := log.LogEndOffset()
+		b := batch(1_700_000_000_000+next, nobody, 2, 60, int(next))
+		binary.BigEndian.PutUint64(b, uint64(next))
+		binary.BigEndian.PutUint32(b[12:], 0)
+		_, err = log.AppendFollower(t, b)
+	}
+	return err
+}
+
+// unfinishedTruncation is a follower's log that its leader's does not reach down to any more: all
+// of it goes. A crash in the midst leaves some of the files, which is no damage.
+func unfinishedTruncation(r *Run) {
+	rng := r.Rand("unfinished")
+	r.AddBroker(simdisk.Config{}, sched.ClockParams{}) // its disk is what is needed
+	for round := 0; round < 60 && !r.over(); round++ {
+		x := &lives{Run: r, rng: rng, root: fmt.Sprint("/gone", round)}
+		x.live(readyWithin, x.fill)
+		x.live(time.Duration(rng.Int64N(int64(40*time.Millisecond))), func(t *task.T, env storage.Env) error {
+			log, err := x.load(t, env)
+			if err == nil {
+				err = log.TruncateFullyAt(t, 200)
+			}
+			return err
+		})
+		for range 2 { // a second start finds what the first one made of it
+			x.live(readyWithin, func(t *task.T, env storage.Env) error {
+				_, err := x.load(t, env)
+				return err
+			})
 		}
+	}
+}
+
+// lives are the processes that open a directory one after the other, each of which is killed.
+type lives struct {
+	*Run
+	rng  *rand.Rand
+	root string
+}
+
+// live runs fn in a process until it is done or the time is over, and ends that.
+func (x *lives) live(within time.Duration, fn func(t *task.T, env storage.Env) error) {
+	disk := x.Broker.Disk
+	rt := x.World.Sched.NewRuntime(x.root, sched.ClockParams{})
+	mount := disk.Mount(rt)
+	done := false
+	task.NewGroup(rt, x.root).Go(x.root, func(t *task.T) {
+		if err := fn(t, storage.Env{RT: rt, Disk: mount}); err != nil && !rt.Dead() {
+			x.Failf("scenario", x.root, "%v", err)
+		}
+		done = true
+	})
+	x.World.Run(func() bool { return done }, within)
+	if x.rng.IntN(2) == 0 {
+		disk.PowerLoss()
+	} else {
+		disk.Kill()
+	}
+	rt.Kill()
+}
+
+// fill makes a log of several segments, all of it durable.
+func (x *lives) fill(t *task.T, env storage.Env) error {
+	dir, err := storage.OpenDir(t, env, x.root, storage.DirConfig{})
+	if err != nil {
 		return err
 	}
-	err = errors.Join(feed(6), log.Flush(t), feed(2), dir.CheckpointRecoveryPoints(t))
-	return errors.Join(err, log.TruncateTo(t, log.SyncedEnd()), log.Roll(t))
+	log, err := dir.Create(t, "t", [16]byte{1}, 0, storage.Config{})
+	for i := 0; i < 4 && err == nil; i++ {
+		err = errors.Join(feed(log, t, 1), log.Roll(t))
+	}
+	if err != nil {
+		return err
+	}
+	return errors.Join(feed(log, t, 1), log.Flush(t), dir.CheckpointRecoveryPoints(t))
+}
+
+// load opens the log that is there.
+func (x *lives) load(t *task.T, env storage.Env) (*storage.Log, error) {
+	dir, err := storage.OpenDir(t, env, x.root, storage.DirConfig{})
+	if err != nil {
+		return nil, err
+	}
+	logs, err := dir.Load(t, func(string, [16]byte) storage.Config { return storage.Config{} }, nil)
+	if err != nil || len(logs) != 1 {
+		return nil, fmt.Errorf("%d logs: %w", len(logs), err)
+	}
+	if err := logs[0].Err(); err != nil {
+		x.Failf("I16", x.root, "an unfinished truncation is called damage: %v", err)
+	}
+	return logs[0], nil
 }
 
 // filesOf are the files of a log's directory.

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"testing"
+	"time"
 
 	"seedlog/clock/task"
 	"seedlog/disk"
@@ -159,4 +160,45 @@ func TestARefusedTruncationHoldsUpNobody(t *testing.T) {
 		must(l.Append(tk, 0, plainBatch(), Client))
 		check(l.Flush(tk))
 	})
+}
+
+// A crash in the midst of a truncation that leaves nothing finds some of the log's files gone and
+// others not. That is no damage, whatever the recovery point was before.
+func TestAnUnfinishedFullTruncationIsNoDamage(t *testing.T) {
+	const at = 200
+	midst := 0
+	for seed := range uint64(80) {
+		m := newMachine(t, seed)
+		m.boot(func(tk *task.T, env Env) {
+			d := openDir(tk, env, "/data/logs")
+			l := must(d.Create(tk, "a", [16]byte{1}, 0, Config{}))
+			for range 4 {
+				must(l.Append(tk, 0, plainBatch(), Client))
+				check(l.Roll(tk))
+			}
+			must(l.Append(tk, 0, plainBatch(), Client))
+			check(errors.Join(l.Flush(tk), d.CheckpointRecoveryPoints(tk)))
+			m.s.At(m.s.Now().Add(time.Duration(m.s.Stream("when").IntN(8000))*time.Microsecond), m.rt.Kill)
+			check(l.TruncateFullyAt(tk, at))
+			tk.Sleep(tk.Now().Add(time.Second))
+		})
+		if seed%2 == 0 {
+			m.d.PowerLoss()
+		}
+		for range 2 { // a second start finds what the first one made of it
+			m.boot(func(tk *task.T, env Env) {
+				d := openDir(tk, env, "/data/logs")
+				l := must(d.Load(tk, func(string, [16]byte) Config { return Config{} }, nil))[0]
+				if l.Err() != nil {
+					t.Errorf("seed %d: %v", seed, l.Err())
+				}
+				if end := l.LogEndOffset(); end < 5 {
+					midst++
+				}
+			})
+		}
+	}
+	if midst == 0 {
+		t.Error("no crash came in the midst")
+	}
 }

@@ -38,7 +38,7 @@ func (l *Log) TruncateTo(t *task.T, offset int64) error {
 	if cut.offset < l.LogStartOffset() {
 		return l.truncateFully(t, offset)
 	}
-	if err := l.lowerRecoveryPoint(t, cut.offset); err != nil {
+	if err := l.lowerRecoveryPoint(t, cut.offset, cut.offset-1); err != nil {
 		return err
 	}
 	keep, gone := l.hideAbove(segs, cut)
@@ -87,26 +87,32 @@ func (l *Log) cutAt(t *task.T, segs []*segment, offset int64) (position, error) 
 }
 
 // lowerRecoveryPoint makes durable that nothing above offset was synced, before it goes:
-// otherwise the next start would take the new tail, lost, for damage to synced bytes.
-func (l *Log) lowerRecoveryPoint(t *task.T, offset int64) error {
+// otherwise the next start would take the new tail, lost, for damage to synced bytes. Until that is
+// lifted the point stays at most where it is put. It is put there even if all that goes was not
+// synced: the point on disk may be just at offset, and no log end may be one (see recoveryPoint).
+func (l *Log) lowerRecoveryPoint(t *task.T, offset, most int64) error {
 	l.mu.Lock()
-	lower := offset <= l.synced // the point on disk may be just there, and no log end may be one
+	lower := most < l.synced
 	l.synced = min(l.synced, offset)
-	l.pointMax = offset - 1 // see recoveryPoint: offset is about to be the log end
+	l.pointMax = most
 	l.truncations++
 	l.mu.Unlock()
 	if !lower {
 		return nil
 	}
 	if err := l.Dir().CheckpointRecoveryPoints(t); err != nil {
-		// Nothing is cut, and the metadata log goes on where the disk is merely full.
-		l.mu.Lock()
-		l.pointMax = noPointMax
-		l.mu.Unlock()
-		l.wakeSyncWaiters()
+		l.liftRecoveryPoint() // nothing is cut, and the metadata log goes on where the disk is merely full
 		return l.failed(t, err)
 	}
 	return nil
+}
+
+// liftRecoveryPoint ends what lowerRecoveryPoint began.
+func (l *Log) liftRecoveryPoint() {
+	l.mu.Lock()
+	l.pointMax = noPointMax
+	l.mu.Unlock()
+	l.wakeSyncWaiters()
 }
 
 // hideAbove takes what lies above the cut out of the readers' sight.
@@ -258,9 +264,11 @@ func (l *Log) truncateFully(t *task.T, offset int64) error {
 		panic(fmt.Sprintf("storage: %s: truncating to offset %d", l.Name(), offset))
 	}
 	end := l.LogEndOffset()
-	if err := l.lowerRecoveryPoint(t, offset); err != nil {
+	// All goes, one file after the other: of what a crash leaves nothing may be said to be durable.
+	if err := l.lowerRecoveryPoint(t, offset, 0); err != nil {
 		return err
 	}
+	defer l.liftRecoveryPoint()
 	segs := *l.segs.Load()
 	// The old segments go first: a new one could bear the name of one of them.
 	for _, s := range slices.Backward(segs) {
@@ -280,10 +288,9 @@ func (l *Log) truncateFully(t *task.T, offset int64) error {
 	l.unsealed = nil
 	l.leo = position{offset, offset, 0}
 	l.hw, l.lso, l.start = l.leo, l.leo, offset
-	l.synced, l.pointMax = min(l.synced, offset), noPointMax
+	l.synced = min(l.synced, offset)
 	l.producers = producer.NewState(offset)
 	l.mu.Unlock()
-	l.wakeSyncWaiters()
 	if err := l.removeSnapshots(t, func(int64) bool { return true }); err != nil {
 		return l.failed(t, err)
 	}
