@@ -116,6 +116,7 @@ var named = []Scenario{
 	{"unknown-directory", "KIP-858, invariant I8: who says that a replica is where it has no directory leaves its ISR", unknownDirectory},
 	{"unread-setting", "KIP-966: a leader that has not read min.insync.replicas gets no ISR that is smaller", unreadSetting},
 	{"setting-with-isr", "KIP-966: a leader that hears of min.insync.replicas and a smaller ISR at once commits nothing in between", settingWithISR},
+	{"late-proposal", "KIP-497, invariant I3: an ISR that was refused is not taken when an earlier sending of it arrives", lateProposal},
 	{"waiting-deletion", "invariants I24, I30: a deletion waits for every living replica, and for none that is fenced", waitingDeletion},
 	{"another-directory", "KIP-853, invariant I35: a voter that comes back with another directory has no vote", anotherDirectory},
 	{"hidden-records", "invariant I30: who waits for records is woken when they are committed", hiddenRecords},

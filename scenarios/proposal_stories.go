@@ -165,6 +165,39 @@ func (s *tale) wantsFence(id int32) {
 	})
 }
 
+// lateProposal: a proposal lies in a connection that its leader has given up, and is refused when it
+// comes again, for the replica that is to join is fenced. It counts no more from then on, and is not
+// to be taken when the first one arrives: what was committed meanwhile the replica does not have.
+func lateProposal(r *Run) {
+	r.Set("broker.session.timeout.ms", "30000")
+	r.Set("replica.lag.time.max.ms", "6000")
+	tellCluster(r, six(1), func(s *tale) {
+		topic := s.replicated("late", []int32{4, 5, 6})
+		s.produce(4, topic, -1, 10, nil)
+		s.apart(6, 4)
+		s.produce(4, topic, 1, 1, nil)
+		s.isr(topic, 2)
+		s.World.Net.StallAll(s.node(4).Name, s.cluster.controller().Name)
+		s.again(6, 4)
+		s.until("6 has it", 10*time.Second, func() bool { return s.ends(topic)[6] == 11 })
+		s.wait(500 * time.Millisecond)
+		s.apart(6, 1, 2, 3, 4) // it stays fenced
+		s.wantsFence(6)
+		s.wait(15 * time.Second) // it was proposed again
+		s.produce(4, topic, -1, 5, nil)
+		s.again(6, 1, 2, 3)
+		s.wait(10 * time.Second) // it is not fenced any more
+		s.together()             // the first one arrives
+		s.apart(6, 4)
+		s.wait(5 * time.Second)
+		p := s.partition(topic)
+		s.must(!slices.Contains(p.ISR, 6), "I3", "the ISR is %v, and 6 ends at %d of 16", p.ISR, s.ends(topic)[6])
+		s.together()
+		s.isr(topic, 3)
+		s.equal(topic, 16)
+	})
+}
+
 // deletesRecords asks a node to delete records, and waits in the background.
 func (s *tale) deletesRecords(id int32, topic *client.Topic, before int64, within time.Duration) *asked {
 	a := &asked{}

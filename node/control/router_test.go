@@ -52,6 +52,9 @@ func (l *line) DoAs(t *task.T, addr, clientID string, req kmsg.Request, until cl
 	case *kmsg.AllocateProducerIDsResponse:
 		resp.ErrorCode = code
 		return resp, err
+	case *kmsg.AlterPartitionResponse:
+		resp.ErrorCode = code
+		return resp, err
 	}
 	return nil, errors.New("unexpected request")
 }
@@ -85,7 +88,8 @@ func (c *controllers) route(t *testing.T, lines int, body func(t *task.T, r *con
 	}
 }
 
-// unregister is not to be done twice, allocate may.
+// unregister and alter are not to be done twice, allocate may.
+func alter() kmsg.Request      { return kmsg.NewPtrAlterPartitionRequest() }
 func unregister() kmsg.Request { return kmsg.NewPtrUnregisterBrokerRequest() }
 func allocate() kmsg.Request   { return kmsg.NewPtrAllocateProducerIDsRequest() }
 
@@ -176,6 +180,7 @@ func TestTheNextControllerIsToldWhatWasNotDone(t *testing.T) {
 		asked   string
 	}{
 		"lost":                 {unregister, []answer{{0, errLost}}, "[node-1/ab/test1#1@5]"},
+		"an ISR, lost":         {alter, []answer{{0, errLost}}, "[node-1/ab/test1#1@5]"},
 		"unsettled":            {unregister, []answer{{kerr.RequestTimedOut.Code, nil}}, "[node-1/ab/test1#1@5]"},
 		"refused":              {unregister, []answer{refusal}, "[node-1/ab/test1#1@5 node-1/ab/test1#2@6]"},
 		"lost, refused":        {unregister, []answer{{0, errLost}, refusal}, "[node-1/ab/test1#1@5 node-1/ab/test1#1@5]"},
