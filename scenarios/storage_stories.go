@@ -475,6 +475,9 @@ func (x *lives) load(t *task.T, env storage.Env) (*storage.Log, error) {
 	if err := logs[0].Err(); err != nil {
 		x.Failf("I16", x.root, "an unfinished truncation is called damage: %v", err)
 	}
+	if o := logs[0].Offsets(); o.LogStart == o.LogEnd && o.LatestEpoch >= 0 {
+		x.Failf("I12", x.root, "an empty log has epoch %d at %d", o.LatestEpoch, o.LogEnd)
+	}
 	return logs[0], nil
 }
 

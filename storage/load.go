@@ -298,11 +298,12 @@ func (l *Log) resume(t *task.T, s *segment) error {
 	})
 }
 
-// finishEpochs trims the epochs to the log and writes them if they changed.
+// finishEpochs trims the epochs to the log and writes them if they changed. The end comes last: a
+// log that a crash left empty has no epoch, though the one before its start was in force there.
 func (p *loading) finishEpochs(t *task.T) error {
 	before := p.epochs.Entries()
-	p.epochs.TruncateFromEnd(p.end)
 	p.epochs.TruncateFromStart(p.start)
+	p.epochs.TruncateFromEnd(p.end)
 	if p.noEpochs && p.epochs.Len() == 0 {
 		return nil // a log without epochs needs no file
 	}

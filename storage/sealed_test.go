@@ -202,3 +202,24 @@ func TestAnUnfinishedFullTruncationIsNoDamage(t *testing.T) {
 		t.Error("no crash came in the midst")
 	}
 }
+
+// A crash behind the beginning of the new log and before the old one's epochs are gone: the new
+// log has none of them.
+func TestALogThatBeginsAnewHasNoEpochs(t *testing.T) {
+	m := newMachine(t, 7)
+	m.boot(func(tk *task.T, env Env) {
+		d := openDir(tk, env, "/data/logs")
+		l := must(d.Create(tk, "a", [16]byte{1}, 0, Config{}))
+		must(l.Append(tk, 5, plainBatch(), Client))
+		check(l.lowerRecoveryPoint(tk, 200, 0))
+		check(l.discard(tk, l.active(), true))
+		must(l.newActive(tk, 200))
+	})
+	m.boot(func(tk *task.T, env Env) {
+		d := openDir(tk, env, "/data/logs")
+		l := must(d.Load(tk, func(string, [16]byte) Config { return Config{} }, nil))[0]
+		if e := l.Epochs(); len(e) > 0 || l.LogStartOffset() != 200 {
+			panic(fmt.Sprintf("begins at %d with epochs %v", l.LogStartOffset(), e))
+		}
+	})
+}
