@@ -289,6 +289,64 @@ func laggingLeader(r *Run) {
 	})
 }
 
+// lostMark is invariant I5 after a lawful loss: the high watermark that was stored before it says
+// nothing of what is appended since, to whoever starts again before another one is stored.
+func lostMark(r *Run) {
+	markedLog(r, func(s *tale, topic *client.Topic) (leader, follower int32) {
+		s.kill(5)
+		s.isr(topic, 1)
+		s.produce(4, topic, 1, 40, nil)
+		s.wait(25 * time.Second) // its high watermark is stored
+		s.power(4)
+		s.start(4)
+		s.led(topic, 4)
+		s.start(5)
+		return 4, 5
+	})
+}
+
+// cutMark is the same of who did not lose it, and is cut to what the next leader has.
+func cutMark(r *Run) {
+	markedLog(r, func(s *tale, topic *client.Topic) (leader, follower int32) {
+		s.produce(4, topic, -1, 40, nil)
+		s.wait(25 * time.Second)
+		s.kill(5)
+		s.isr(topic, 1)
+		s.power(4)
+		s.start(4)
+		s.led(topic, 4)
+		s.start(5) // it is cut
+		s.isr(topic, 2)
+		s.kill(4)
+		s.led(topic, 5)
+		s.start(4)
+		return 5, 4
+	})
+}
+
+// markedLog has one replica's stored high watermark be above the end of its log, and that replica
+// lead and append what the other one does not get. When it is back it must not hand that out.
+func markedLog(r *Run, lose func(s *tale, topic *client.Topic) (leader, follower int32)) {
+	r.Set("replica.lag.time.max.ms", "60000")
+	r.Set("replica.high.watermark.checkpoint.interval.ms", "20000")
+	tellCluster(r, six(1), func(s *tale) {
+		topic := s.replicated("marked", []int32{4, 5})
+		s.produce(4, topic, -1, 2, nil)
+		leader, follower := lose(s, topic)
+		s.isr(topic, 2)
+		left, _ := s.highWatermark(leader, topic, 0)
+		s.apart(follower, leader)
+		s.produce(leader, topic, 1, 5, nil)
+		s.kill(leader)
+		s.led(topic, follower)
+		s.start(leader)
+		hw, records := s.highWatermark(leader, topic, left)
+		s.must(hw <= left && records == 0, "I5", "node %d hands out %d records from %d on and says that %d are committed: nobody else has them", leader, records, left, hw)
+		s.together()
+		s.isr(topic, 2)
+	})
+}
+
 // olderLeader is invariant I1 for what is under way: an answer that an older leader gives to
 // who follows another by then is not copied.
 func olderLeader(r *Run) {

@@ -93,6 +93,8 @@ var named = []Scenario{
 	{"refused-level", "KIP-853, KIP-966: no leader is waited for to read an update of levels that the quorum refused", refusedLevel},
 	{"synced-followers", "SPEC R4: with flush.messages=1 a follower has what it has synced", syncedFollowers},
 	{"lagging-leader", "KIP-392, invariant I6: a follower tells nobody less than before, though its leader knows less", laggingLeader},
+	{"lost-mark", "SPEC S1, invariant I5: a high watermark from before a loss says nothing of what is appended since", lostMark},
+	{"cut-mark", "SPEC S1, invariant I5: nor does one from before a truncation", cutMark},
 	{"older-leader", "invariant I1: what an older leader answers to who follows another is not copied", olderLeader},
 	{"recreation", "BUGS B77, invariant I32: topics come and go while nodes do, and nothing stays of those that are deleted", recreation},
 	{"unseen-deletion", "invariant I32: a deletion that a broker has not seen to outlives its metadata log and itself", unseenDeletion},

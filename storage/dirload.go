@@ -2,6 +2,7 @@ package storage
 
 import (
 	"errors"
+	"slices"
 	"strings"
 
 	"seedlog/clock/task"
@@ -39,7 +40,22 @@ func (d *Dir) Load(t *task.T, cfgOf func(topic string, id [16]byte) Config, prog
 		}
 	}
 	d.prune()
+	if slices.ContainsFunc(logs, d.markAbove) {
+		if err := d.CheckpointHighWatermarks(t); err != nil {
+			return nil, err
+		}
+	}
 	return d.Logs(), d.Err()
+}
+
+// markAbove reports whether the stored high watermark lies above the log's end: some of what was
+// committed is lost. It must not stay stored, for the next start would take what is appended from
+// now on for committed.
+func (d *Dir) markAbove(l *Log) bool {
+	d.mu.Lock()
+	mark := d.marks[l.Name()]
+	d.mu.Unlock()
+	return l.Err() == nil && mark > l.LogEndOffset()
 }
 
 // discover lists the log directories that are to be loaded, and clears what deletions left.

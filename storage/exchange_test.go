@@ -45,6 +45,9 @@ func copyStep(t *task.T, l, f *Log) (bool, error) {
 	if errors.Is(err, ErrUnexpectedOffset) { // the log begins within the batch
 		h := must(cutFirst(b))
 		check(l.RestartCopy(t, f, h, look))
+		if f.LogEndOffset() != h {
+			return false, nil // the log was cut meanwhile, and nothing was done
+		}
 		_, err = f.AppendFollower(t, b)
 	}
 	return false, err

@@ -107,3 +107,64 @@ func TestFetchedBatchesFillNoIndexBeyondItsEnd(t *testing.T) {
 		})
 	}
 }
+
+// A high watermark is stored now and then. Where a crash or a truncation takes some of what it says
+// is committed, a later start must not take for committed what is appended there instead.
+func TestALostHighWatermarkDoesNotComeBack(t *testing.T) {
+	grow := func(tk *task.T, l *Log) { must(l.Append(tk, 1, batchOf(9, 10, 1000, nil), Client)) }
+	load := func(tk *task.T, env Env) *Log {
+		d := openDir(tk, env, "/data/logs")
+		return must(d.Load(tk, func(string, [16]byte) Config { return Config{} }, nil))[0]
+	}
+	// written is a log whose high watermark of 11 is stored, with 2 records that are durable.
+	written := func(m *machine, then func(tk *task.T, l *Log)) {
+		m.boot(func(tk *task.T, env Env) {
+			d := openDir(tk, env, "/data/logs")
+			l := must(d.Create(tk, "a", [16]byte{1}, 0, Config{}))
+			must(l.Append(tk, 0, batchOf(2, 10, 1000, nil), Client))
+			check(l.Flush(tk))
+			grow(tk, l)
+			l.SetHighWatermark(11)
+			check(d.CheckpointHighWatermarks(tk))
+			then(tk, l)
+		})
+	}
+	uncommitted := func(m *machine) {
+		m.boot(func(tk *task.T, env Env) {
+			l := load(tk, env)
+			expect("what was appended last is there", l.LogEndOffset() >= 9, true)
+			expect("and not committed", l.HighWatermark() <= 2, true)
+		})
+	}
+	for name, cut := range map[string]func(tk *task.T, l *Log) error{
+		"by a truncation":         func(tk *task.T, l *Log) error { return l.TruncateTo(tk, 2) },
+		"by a new beginning at 0": func(tk *task.T, l *Log) error { return l.TruncateFullyAt(tk, 0) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			m := newMachine(t, 1)
+			written(m, func(tk *task.T, l *Log) { check(cut(tk, l)); grow(tk, l) })
+			uncommitted(m)
+		})
+	}
+	t.Run("by a power loss", func(t *testing.T) {
+		effective := 0
+		for seed := range uint64(20) {
+			m := newMachine(t, seed)
+			written(m, func(*task.T, *Log) {})
+			m.d.PowerLoss()
+			lost := false
+			m.boot(func(tk *task.T, env Env) {
+				l := load(tk, env)
+				lost = l.LogEndOffset() < 11
+				grow(tk, l)
+			})
+			if lost {
+				effective++
+				uncommitted(m)
+			}
+		}
+		if effective < 5 {
+			t.Errorf("%d of 20 power losses took something", effective)
+		}
+	})
+}

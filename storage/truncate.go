@@ -41,12 +41,16 @@ func (l *Log) TruncateTo(t *task.T, offset int64) error {
 	if err := l.lowerRecoveryPoint(t, cut.offset, cut.offset-1); err != nil {
 		return err
 	}
+	committed := l.HighWatermark()
 	keep, gone := l.hideAbove(segs, cut)
 	l.wakeSyncWaiters()
 	if err := l.truncateFiles(t, keep, gone, cut); err != nil {
 		return l.failed(t, err)
 	}
 	if err := l.afterTruncation(t, cut.offset); err != nil {
+		return err
+	}
+	if err := l.lowerMark(t, committed); err != nil {
 		return err
 	}
 	l.observe(Event{Kind: LogTruncated, From: end, Offset: cut.offset})
@@ -113,6 +117,18 @@ func (l *Log) liftRecoveryPoint() {
 	l.pointMax = noPointMax
 	l.mu.Unlock()
 	l.wakeSyncWaiters()
+}
+
+// lowerMark makes durable that a truncation took some of what was committed, before anything is
+// appended there: see Dir.markAbove.
+func (l *Log) lowerMark(t *task.T, before int64) error {
+	if l.HighWatermark() >= before {
+		return nil
+	}
+	if err := l.Dir().CheckpointHighWatermarks(t); err != nil {
+		return l.failed(t, err)
+	}
+	return nil
 }
 
 // hideAbove takes what lies above the cut out of the readers' sight.
@@ -263,7 +279,7 @@ func (l *Log) truncateFully(t *task.T, offset int64) error {
 	if offset < 0 {
 		panic(fmt.Sprintf("storage: %s: truncating to offset %d", l.Name(), offset))
 	}
-	end := l.LogEndOffset()
+	end, committed := l.LogEndOffset(), l.HighWatermark()
 	// All goes, one file after the other: of what a crash leaves nothing may be said to be durable.
 	if err := l.lowerRecoveryPoint(t, offset, 0); err != nil {
 		return err
@@ -303,6 +319,9 @@ func (l *Log) truncateFully(t *task.T, offset int64) error {
 	// A log start above what is there would empty the log at the next start.
 	if err := l.Dir().CheckpointLogStarts(t); err != nil {
 		return l.failed(t, err)
+	}
+	if err := l.lowerMark(t, committed); err != nil {
+		return err
 	}
 	l.observe(Event{Kind: LogTruncated, From: end, Offset: offset})
 	return nil
