@@ -53,6 +53,20 @@ func shrunkISR(r *Run) {
 	})
 }
 
+// killedFollower: who is fenced is waited for no longer, though it had everything a moment ago and
+// would have a minute to come back with more.
+func killedFollower(r *Run) {
+	r.Set("replica.lag.time.max.ms", "60000")
+	tellCluster(r, six(1), func(s *tale) {
+		topic := s.replicated("killed", []int32{4, 5, 6})
+		s.produce(4, topic, -1, 3, nil)
+		s.kill(5)
+		a := s.ask(4, topic)
+		s.isr(topic, 2)
+		s.answered(a, nil, "the follower left the ISR")
+	})
+}
+
 // hiddenRecords: who waits for records that are in the log and not committed is woken when they
 // are, though nothing more is appended.
 func hiddenRecords(r *Run) {

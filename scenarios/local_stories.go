@@ -2,6 +2,7 @@ package scenarios
 
 import (
 	"fmt"
+	"strings"
 	"time"
 
 	"github.com/twmb/franz-go/pkg/kmsg"
@@ -9,6 +10,7 @@ import (
 	"seedlog/clock/task"
 	"seedlog/node/raft"
 	"seedlog/scenarios/client"
+	"seedlog/sim/simdisk"
 )
 
 // voterChanges is invariant I35 for who votes: a leader changes the voters only when something
@@ -206,6 +208,54 @@ func (s *tale) makesAt(id int32, names ...string) {
 		s.wait(time.Second)
 	}
 	s.must(code == 0, "liveness", "no topic can be made: %s", client.CodeName(code))
+}
+
+// slowVoter is a voter whose disk is slow: DescribeQuorum tells when it asked last, and that it had
+// everything long before that.
+func slowVoter(r *Run) {
+	tellCluster(r, six(1), func(s *tale) {
+		c := s.leads(func(c *server) bool { return true })
+		if s.failed {
+			return
+		}
+		slow := s.node(s.others(c)[0])
+		slow.Disk.HoldFor(simdisk.OpSync, 3*time.Second, func(path string) bool {
+			return strings.Contains(path, metadataDir) && strings.HasSuffix(path, ".log")
+		})
+		behind := func(at kmsg.DescribeQuorumResponseTopicPartitionReplicaState) bool {
+			return at.LastFetchTimestamp-at.LastCaughtUpTimestamp > 2000
+		}
+		told := false
+		for i := range 20 {
+			s.makesAt(4, fmt.Sprintf("t%d", i))
+			s.wait(300 * time.Millisecond)
+			for _, at := range s.described(c) {
+				told = told || at.ReplicaID == slow.id && behind(at)
+				s.must(at.ReplicaID == slow.id || !behind(at), "R12", "voter %d is said to be behind: %+v", at.ReplicaID, at)
+			}
+		}
+		s.must(told, "R12", "a voter that has never had everything for seconds is said to have had it at each fetch")
+		slow.Disk.HoldFor(simdisk.OpSync, 0, nil)
+	})
+}
+
+// described is what the leader of the quorum says of its voters.
+func (s *tale) described(c *server) (voters []kmsg.DescribeQuorumResponseTopicPartitionReplicaState) {
+	s.control("describe", func(ask func(kmsg.Request) kmsg.Response) {
+		req := kmsg.NewPtrDescribeQuorumRequest()
+		req.Version = 1
+		rt := kmsg.NewDescribeQuorumRequestTopic()
+		rt.Topic = "__cluster_metadata"
+		rt.Partitions = append(rt.Partitions, kmsg.NewDescribeQuorumRequestTopicPartition())
+		req.Topics = append(req.Topics, rt)
+		if resp, ok := ask(req).(*kmsg.DescribeQuorumResponse); ok && s.code(resp.ErrorCode, nil, "describe") {
+			p := resp.Topics[0].Partitions[0]
+			if s.code(p.ErrorCode, nil, "describe") {
+				voters = p.CurrentVoters
+			}
+		}
+	})
+	return voters
 }
 
 // restartedController is KAFKA-10527: a leader of the quorum that restarts at once does not lead

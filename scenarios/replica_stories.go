@@ -39,7 +39,27 @@ func spreadReplicas(r *Run) {
 		for id := int32(1); id <= 6; id++ {
 			s.must(leads[id] == 2, "R8", "node %d is the first replica of %d partitions, of 12 on six nodes", id, leads[id])
 		}
+		s.passesFenced(6)
 	})
+}
+
+// passesFenced: who is fenced gets no replica while there are others enough.
+func (s *tale) passesFenced(id int32) {
+	s.kill(id)
+	s.until("it is fenced", 20*time.Second, func() bool {
+		s.cluster.ghost.look()
+		b := s.cluster.ghost.quorum.State.Broker(id)
+		return b != nil && b.Fenced
+	})
+	topic := &client.Topic{Name: "unfenced", Partitions: 12, Replication: 3}
+	if s.failed = s.failed || !s.CreateTopic(topic, nil); s.failed {
+		return
+	}
+	s.cluster.ghost.look()
+	for i := range topic.Partitions {
+		p := s.cluster.ghost.quorum.State.Find(topic.ID, i)
+		s.must(p != nil && !slices.Contains(p.Replicas, id), "R8", "node %d is fenced, five others are not, and partition %d is %+v", id, i, p)
+	}
 }
 
 // throttled are the sizes of the story of throttles: so many records of so many bytes, at a rate

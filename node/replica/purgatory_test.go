@@ -186,3 +186,45 @@ func TestCompletionIsExactlyOnceUnderRaces(t *testing.T) {
 		checker.Wait(tk)
 	})
 }
+
+// chain is an operation whose completion does something else.
+type chain struct {
+	waiter
+	then func()
+}
+
+func (c *chain) Complete(expired bool) {
+	c.waiter.Complete(expired)
+	c.then()
+}
+
+// A Check has found two that are ready. Before it comes to the second, another Check completes it,
+// and its place waits for something else: that is not complete.
+func TestACheckDoesNotCompleteWhoTookThePlace(t *testing.T) {
+	inPurgatory(t, func(tk *task.T, p *Purgatory, list *Watchers) {
+		rt := tk.Runtime()
+		var other Watchers
+		other.Init(rt)
+		second, next := newWaiter(rt), newWaiter(rt)
+		place := new(Delayed)
+		first := &chain{then: func() {
+			p.Check(&other)
+			p.Watch(place, next, clock.Never, &other)
+		}}
+		first.mu.Init(rt, "waiter")
+		first.done.Init(rt, "waiter.done")
+		p.Watch(&first.delayed, first, clock.Never, list)
+		p.Watch(place, second, clock.Never, list, &other)
+		first.set()
+		second.set()
+		p.Check(list)
+		if n, _ := second.ended(); n != 1 {
+			t.Errorf("the second ended %d times", n)
+		}
+		if n, _ := next.ended(); n != 0 {
+			t.Error("who took its place is complete, and was not ready")
+		}
+		next.set()
+		p.Check(&other)
+	})
+}
