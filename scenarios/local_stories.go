@@ -5,6 +5,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kmsg"
 
 	"seedlog/clock/task"
@@ -210,6 +211,38 @@ func (s *tale) makesAt(id int32, names ...string) {
 	s.must(code == 0, "liveness", "no topic can be made: %s", client.CodeName(code))
 }
 
+// joiningVoter is a node that is to become a voter and has not caught up with the log, for its disk is
+// slow. A majority with it could commit nothing until it has, so it is refused until then.
+func joiningVoter(r *Run) {
+	sh := six(1)
+	sh.dynamic = true
+	tellCluster(r, sh, func(s *tale) {
+		joiner := s.named(4)[0]
+		s.node(4).Disk.HoldFor(simdisk.OpWrite, 10*time.Second, ofMetadata)
+		s.makesAt(6, "one")
+		s.wait(3 * time.Second)
+		code := int16(0)
+		s.at(6, "add", func(t *task.T, p *client.Plain) {
+			resp, err := p.Call(t, s.addition(joiner))
+			if s.ok(err, "add") {
+				code = resp.(*kmsg.AddRaftVoterResponse).ErrorCode
+			}
+		})
+		s.cluster.ghost.look()
+		s.must(!s.cluster.ghost.quorum.Votes(4), "I35", "node 4 is a voter, and was seconds behind")
+		s.code(code, kerr.RequestTimedOut, "a voter that is seconds behind")
+		s.node(4).Disk.HoldFor(simdisk.OpWrite, 0, nil)
+		s.wait(12 * time.Second)
+		s.adds(joiner)
+		s.votesAre(s.named(1, 2, 3, 4)...)
+	})
+}
+
+// ofMetadata are the segments of the metadata log.
+func ofMetadata(path string) bool {
+	return strings.Contains(path, "/"+metadataDir+"/") && strings.HasSuffix(path, ".log")
+}
+
 // slowVoter is a voter whose disk is slow: DescribeQuorum tells when it asked last, and that it had
 // everything long before that.
 func slowVoter(r *Run) {
@@ -219,9 +252,7 @@ func slowVoter(r *Run) {
 			return
 		}
 		slow := s.node(s.others(c)[0])
-		slow.Disk.HoldFor(simdisk.OpSync, 3*time.Second, func(path string) bool {
-			return strings.Contains(path, metadataDir) && strings.HasSuffix(path, ".log")
-		})
+		slow.Disk.HoldFor(simdisk.OpSync, 3*time.Second, ofMetadata)
 		behind := func(at kmsg.DescribeQuorumResponseTopicPartitionReplicaState) bool {
 			return at.LastFetchTimestamp-at.LastCaughtUpTimestamp > 2000
 		}

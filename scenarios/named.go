@@ -88,6 +88,7 @@ var named = []Scenario{
 	{"behind-the-epoch", "KAFKA-7128: a high watermark that lags behind its epoch lets nobody into the ISR", behindTheEpoch},
 	{"shrinking-reassignment", "invariant I33: copies go only when all that stay are in sync", shrinkingReassignment},
 	{"restarted-controller", "KAFKA-10527, invariant I9: a leader of the quorum that restarts leads nothing by what it was", restartedController},
+	{"joining-voter", "KIP-853: who has not caught up with the log becomes no voter", joiningVoter},
 	{"slow-voter", "KIP-836: DescribeQuorum tells who of the quorum is behind, and since when", slowVoter},
 	{"snapshot-voters", "KIP-853, KIP-630: a snapshot says who votes", snapshotVoters},
 	{"voter-changes", "KIP-853, invariant I35: voters change one at a time, and after a commit in the leader's own epoch", voterChanges},

@@ -309,15 +309,18 @@ func (s *tale) removes(voters ...cluster.Voter) {
 // adds has nodes made voters, one after the other.
 func (s *tale) adds(voters ...cluster.Voter) {
 	for _, v := range voters {
-		s.changes("add", func() kmsg.Request {
-			req := kmsg.NewPtrAddRaftVoterRequest()
-			req.VoterID, req.VoterDirectoryID, req.TimeoutMillis = v.ID, [16]byte(v.Directory), 5000
-			l := kmsg.NewAddRaftVoterRequestListener()
-			l.Name, l.Host, l.Port = "CONTROLLER", s.node(v.ID).Name, 9093
-			req.Listeners = append(req.Listeners, l)
-			return req
-		})
+		s.changes("add", func() kmsg.Request { return s.addition(v) })
 	}
+}
+
+// addition asks that a node becomes a voter.
+func (s *tale) addition(v cluster.Voter) *kmsg.AddRaftVoterRequest {
+	req := kmsg.NewPtrAddRaftVoterRequest()
+	req.VoterID, req.VoterDirectoryID, req.TimeoutMillis = v.ID, [16]byte(v.Directory), 5000
+	l := kmsg.NewAddRaftVoterRequestListener()
+	l.Name, l.Host, l.Port = "CONTROLLER", s.node(v.ID).Name, 9093
+	req.Listeners = append(req.Listeners, l)
+	return req
 }
 
 // changes asks for a change of the voters until it is made.
