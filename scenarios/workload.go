@@ -131,7 +131,7 @@ func DrawClusterWorkload(rng *rand.Rand, r *Run) *Workload {
 		for _, s := range r.servers {
 			o.Brokers = append(o.Brokers, s.id)
 			if r.cluster.voting != fixedVoters && (s.voter || r.cluster.voting == changingVoters) {
-				o.Voters = append(o.Voters, client.Candidate{ID: s.id, Host: s.Name, Port: 9093})
+				o.Voters = append(o.Voters, client.Candidate{ID: s.id, Host: s.Name, Port: 9093, Directory: func() ([16]byte, bool) { return s.directory(s.guard.LogDirs[0]) }})
 			}
 		}
 		o.Shrink = r.cluster.voting == changingVoters

@@ -14,6 +14,9 @@ type Candidate struct {
 	ID   int32
 	Host string
 	Port uint16
+	// Directory is the id of its metadata directory, if it has one now: an operator looks at the
+	// machine. The quorum alone does not tell which of two replicas of a node is the one that is gone.
+	Directory func() (id [16]byte, ok bool)
 }
 
 // quorumMember is a replica of the metadata log, as the quorum's leader describes it.
@@ -33,13 +36,17 @@ func (o *Operator) member(t *task.T, conn *Conn) error {
 		return slices.IndexFunc(o.Voters, func(c Candidate) bool { return c.ID == m.id })
 	}
 	var gone, come []quorumMember
-	for _, v := range voters {
-		if slices.ContainsFunc(observers, func(m quorumMember) bool { return m.id == v.id && m.dir != v.dir }) {
-			gone = append(gone, v)
-		}
-	}
 	for _, m := range observers {
-		if candidate(m) >= 0 && !slices.ContainsFunc(voters, func(v quorumMember) bool { return v.id == m.id }) {
+		at := candidate(m)
+		if at < 0 {
+			continue
+		}
+		if id, ok := o.Voters[at].Directory(); !ok || id != m.dir {
+			continue // a directory that was replaced; the leader has not forgotten it
+		}
+		if i := slices.IndexFunc(voters, func(v quorumMember) bool { return v.id == m.id }); i >= 0 {
+			gone = append(gone, voters[i])
+		} else {
 			come = append(come, m)
 		}
 	}
