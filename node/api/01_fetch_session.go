@@ -204,6 +204,9 @@ func (s *fetchSession) update(q *fetchRequest) {
 			s.index[part.key] = part
 			s.parts = append(s.parts, part)
 		}
+		if part.asked.currentEpoch != p.currentEpoch {
+			part.hw = -1 // a follower drops the answers that it asked for in an earlier epoch
+		}
 		part.asked = *p
 		part.asked.name = nil
 	}

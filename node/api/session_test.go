@@ -135,6 +135,30 @@ func TestAPartitionIsReportedWhenSomethingChanged(t *testing.T) {
 	}
 }
 
+// Who asks in another leader epoch has dropped the answer that was on its way.
+func TestAnotherEpochIsToldAnew(t *testing.T) {
+	c := newCache(10)
+	s := begun(t, c, 1, 0)
+	ask := func(epoch int32) {
+		q := asks("orders", 1)
+		q.parts[0].currentEpoch = epoch
+		s.update(q)
+	}
+	told := func() bool { return s.parts[0].changed(&fetchResult{hw: 5}) }
+	ask(3)
+	if !told() || told() {
+		t.Error("the high watermark is not told once")
+	}
+	ask(3)
+	if told() {
+		t.Error("it is told again in the same epoch")
+	}
+	ask(4)
+	if !told() {
+		t.Error("it is not told in the next epoch")
+	}
+}
+
 func TestPartitionsWithDataGoToTheEnd(t *testing.T) {
 	c := newCache(10)
 	s := begun(t, c, 4, 0)
