@@ -79,24 +79,32 @@ func (g *ghost) entersQuorum(s *server) {
 	}
 }
 
-// durable reports whether a power loss would leave a replica the batch right below an offset.
+// durable reports whether a power loss would leave a replica the batch right below an offset. One
+// that takes its copy's place is in two directories for a moment: in one of them is enough.
 func (g *ghost) durable(s *server, name string, below int64) bool {
-	for path, w := range g.logs[s.id-1] { //order: one of them has the name
+	there := false
+	for path, w := range g.logs[s.id-1] { //order: the answer is the same in any
 		if base(path) != name {
 			continue
 		}
-		for i := len(w.files) - 1; i >= 0; i-- {
-			if w.files[i].base >= below {
-				continue
-			}
-			file := fmt.Sprintf("%s/%020d.log", path, w.files[i].base)
-			b, _ := s.Disk.ReadFile(file)
-			batches, _, _ := logfile.Scan(b[:min(int64(len(b)), s.Disk.DurableEnd(file))])
-			return len(batches) > 0 && batches[len(batches)-1].Last >= below-1
+		if there = true; w.keeps(s, path, below) {
+			return true
 		}
-		return true // it begins above
 	}
-	return true // it is gone
+	return !there
+}
+
+func (w *watched) keeps(s *server, path string, below int64) bool {
+	for i := len(w.files) - 1; i >= 0; i-- {
+		if w.files[i].base >= below {
+			continue
+		}
+		file := fmt.Sprintf("%s/%020d.log", path, w.files[i].base)
+		b, _ := s.Disk.ReadFile(file)
+		batches, _, _ := logfile.Scan(b[:min(int64(len(b)), s.Disk.DurableEnd(file))])
+		return len(batches) > 0 && batches[len(batches)-1].Last >= below-1
+	}
+	return true // it begins above
 }
 
 // anew notes that a log begins with nothing: without a batch, and without a producer snapshot,
