@@ -49,6 +49,12 @@ func (g *ghost) teller(name string, told client.Told) client.Teller {
 	return client.Leading
 }
 
+// leads reports whether the broker at an address is the last that began to lead a log.
+func (g *ghost) leads(log int, addr string) bool {
+	leader := g.replicas.Leader(g.r.Rec.Name(log))
+	return leader >= 0 && g.addr(leader) == addr
+}
+
 // addr is where clients reach a node.
 func (g *ghost) addr(id int32) string { return g.r.servers[id-1].Addr() }
 

@@ -119,6 +119,19 @@ func (r *Replicas) LedIn(name string, epoch int32) int32 {
 	return -1
 }
 
+// Leader is who began the newest epoch of a partition, or -1.
+func (r *Replicas) Leader(name string) int32 {
+	newest, leader := int32(-1), int32(-1)
+	if p := r.parts[name]; p != nil {
+		for epoch, t := range p.began { //order: the largest
+			if epoch > newest {
+				newest, leader = epoch, t.node
+			}
+		}
+	}
+	return leader
+}
+
 // term is who leads in an epoch, and since when, as [Replicas.Began] was told.
 type term struct {
 	node int32

@@ -58,6 +58,9 @@ type Send struct {
 	// Restarted: the broker that answered had loaded the producers of its copy of the log since
 	// the batch was first sent.
 	Restarted bool
+	// Deposed: another broker had acknowledged what the batch follows, and the one that answered did
+	// not know yet that it leads no more.
+	Deposed bool
 	// Bereft: a power loss may have taken what the batch follows.
 	Bereft bool
 	// Held is whether the broker that disowned the batch had it.

@@ -134,6 +134,9 @@ func TestEachAnomalyIsNamed(t *testing.T) {
 		{"I17", func(h *History) {
 			h.Sends[1] = Send{Digest: 0xb, Invoke: 3, Return: 4, Offset: -1, Idempotent: true, Disowned: true}
 		}},
+		{"", func(h *History) {
+			h.Sends[1] = Send{Digest: 0xb, Invoke: 3, Return: 4, Offset: -1, Idempotent: true, Disowned: true, Deposed: true}
+		}},
 		{"I17", func(h *History) {
 			h.Sends = append(h.Sends, Send{Digest: 0xc, Invoke: 3, Return: 4, Offset: -1, Idempotent: true, Disowned: true, Restarted: true})
 		}},

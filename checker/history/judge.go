@@ -156,11 +156,12 @@ func (j *judge) acked(s *Send, at int64, stored bool) {
 // So it has loaded the log since the batch was first sent, and has the batch. What became of it
 // later is another matter: nobody acknowledged it, so that a new leader may cut it away, and a
 // lawful loss may take it in any case. Where nobody could look at the broker's log as it answered,
-// the batch stands in the end, or a loss may have taken it.
+// the batch stands in the end, or a loss may have taken it. Who leads no more and does not know it
+// knows nothing of what the next leader acknowledged.
 func (j *judge) disowned() {
 	for i := range j.h.Sends {
 		s := &j.h.Sends[i]
-		if !s.Disowned || s.Bereft || j.h.Deleted[s.Partition] || j.h.ProducersExpire || s.BatchOrdinal > 0 {
+		if !s.Disowned || s.Bereft || s.Deposed || j.h.Deleted[s.Partition] || j.h.ProducersExpire || s.BatchOrdinal > 0 {
 			continue
 		}
 		_, stored := j.offsets[s.Partition][s.Digest]

@@ -55,6 +55,8 @@ type target struct {
 	leapt bool
 	// losses of the log before the producer id was given.
 	losses int
+	// by is the address of the broker that acknowledged the last batch.
+	by string
 }
 
 // outgoing is one batch until its outcome is known.
@@ -112,7 +114,7 @@ func (p *Producer) open() bool {
 }
 
 // drop leaves everything in the queue unknown, for ever.
-func (to *target) drop() { to.queue, to.bounced = nil, false }
+func (to *target) drop() { to.queue, to.bounced, to.by = nil, false, "" }
 
 func (p *Producer) connect(t *task.T, l *lane) bool {
 	l.conn = p.Env.connect(t, l.addr)
@@ -396,8 +398,9 @@ func (p *Producer) disowned(o *outgoing, by string) {
 	if !p.Rec.started(by, o.last) && !p.Rec.Loaded(o.to.log, by, o.last) { // it is the process that answered, and it cut nothing since
 		held = p.Rec.held(o.sends[0], by)
 	}
+	deposed := o.to.by != "" && o.to.by != by && !p.Rec.leads(o.to.log, by)
 	for _, s := range o.sends {
-		p.Rec.Disowned(s, p.Rec.Loaded(o.to.log, by, o.loads), p.Rec.Losses(o.to.log) > o.to.losses, held)
+		p.Rec.Disowned(s, history.Send{Restarted: p.Rec.Loaded(o.to.log, by, o.loads), Deposed: deposed, Bereft: p.Rec.Losses(o.to.log) > o.to.losses, Held: held})
 	}
 }
 
@@ -435,6 +438,9 @@ func (p *Producer) settle(o *outgoing, outcome history.Outcome, base int64, by s
 			off = base + int64(i)
 		}
 		p.Rec.Settle(s, outcome, off, o.to.topic.Synced && outcome == history.OK, by)
+	}
+	if outcome == history.OK {
+		o.to.by = by
 	}
 	o.to.remove(o)
 }

@@ -50,6 +50,25 @@ func TestWhoDisownsIsLookedAt(t *testing.T) {
 	}
 }
 
+// A broker that leads no more and does not know it cannot know what the next leader acknowledged.
+func TestWhoLeadsNoMoreMayDisown(t *testing.T) {
+	for _, c := range []struct {
+		by, leader string
+		want       bool
+	}{{"b1", "b1", true}, {"b1", "b2", false}, {"b2", "b1", false}, {"", "b1", false}} {
+		r := NewRecorder()
+		log := r.Log("t", [16]byte{1}, 0)
+		r.Leads = func(of int, addr string) bool { return of == log && addr == c.leader }
+		p := &Producer{Env: Env{Rec: r}}
+		o := &outgoing{to: &target{log: log, by: c.by}, sends: []int{r.Send(history.Send{Partition: log, Digest: 7, Invoke: 1})}}
+		p.disowned(o, "b2")
+		h, _, _, _ := r.Take()
+		if h.Sends[0].Deposed != c.want {
+			t.Errorf("what it follows was acknowledged by %q, and %q leads: %+v", c.by, c.leader, h.Sends[0])
+		}
+	}
+}
+
 // Where nobody watches, any broker may have loaded any log after a start of another one.
 func TestLoadsThatNobodyWatches(t *testing.T) {
 	r := NewRecorder()

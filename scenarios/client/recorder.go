@@ -49,6 +49,9 @@ type Recorder struct {
 	OnPoll func(p history.Poll)
 	// Holds, if it is set, looks into the log of the broker at an address for a record.
 	Holds func(log int, digest uint64, addr string) history.Held
+	// Leads, if it is set, reports whether the broker at an address began the newest leader epoch of
+	// a log.
+	Leads func(log int, addr string) bool
 }
 
 // Teller is what is known of a broker that answers.
@@ -127,14 +130,19 @@ func (r *Recorder) settle(i int, o history.Outcome, offset int64, synced bool) h
 	return *s
 }
 
-// Disowned notes that a send was called out of order though all before it was acknowledged.
-func (r *Recorder) Disowned(i int, restarted, bereft bool, held history.Held) {
+// Disowned notes that a send was called out of order though all before it was acknowledged, and
+// what is known of the broker that did.
+func (r *Recorder) Disowned(i int, why history.Send) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.stamp++
 	s := &r.h.Sends[i]
-	s.Disowned, s.Restarted, s.Bereft, s.Held, s.Return = true, restarted, bereft, held, r.stamp
+	s.Disowned, s.Restarted, s.Deposed, s.Bereft, s.Held, s.Return = true, why.Restarted, why.Deposed, why.Bereft, why.Held, r.stamp
 }
+
+// leads reports whether the broker at an address is the last that began to lead a log, as far as
+// anybody knows.
+func (r *Recorder) leads(log int, addr string) bool { return r.Leads == nil || r.Leads(log, addr) }
 
 // held looks whether the broker at an address has what was sent.
 func (r *Recorder) held(i int, addr string) history.Held {
