@@ -82,7 +82,7 @@ func (r recreator) cycle(ctx context.Context, write bool) error {
 		return err // that there are too few nodes ends when the one is back that was killed
 	})
 	if err == nil && write {
-		err = r.write(ctx)
+		err = insist(ctx, kerr.TopicAlreadyExists, func() error { return r.write(ctx) })
 	}
 	if err == nil {
 		err = insist(ctx, kerr.UnknownTopicOrPartition, func() error {
@@ -93,7 +93,8 @@ func (r recreator) cycle(ctx context.Context, write bool) error {
 	return err
 }
 
-// write writes with a client of its own: others remember the topic of that name before.
+// write writes with a client of its own: others remember the topic of that name before. So may a
+// node that is behind, and the client ends with UNKNOWN_TOPIC_ID when it hears better.
 func (r recreator) write(ctx context.Context) error {
 	cl, err := kgo.NewClient(kgo.SeedBrokers(r.brokers...), kgo.AlwaysRetryEOF(), kgo.UnknownTopicRetries(-1))
 	if err != nil {
