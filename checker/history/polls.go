@@ -105,7 +105,8 @@ func (j *judge) watermarks() {
 				next++
 			}
 			if high != nil && b.HighWatermark < high.HighWatermark && !j.cutBetween(p, high.Invoke, b.Return) && !j.mayLag(p, high, b) {
-				j.v.Failf("I6", j.where(p), "the high watermark %d (event %d) was %d before (event %d)", b.HighWatermark, b.Return, high.HighWatermark, high.Return)
+				j.v.Failf("I6", j.where(p), "the high watermark %d (event %d, %s in epoch %d) was %d before (event %d, %s in epoch %d)",
+					b.HighWatermark, b.Return, b.Node, b.LeaderEpoch, high.HighWatermark, high.Return, high.Node, high.LeaderEpoch)
 			}
 			if start != nil && b.LogStart >= 0 && b.LogStart < start.LogStart && !j.cutBetween(p, start.Invoke, b.Return) && !j.lagsBehind(p, start, b) {
 				j.v.Failf("I24", j.where(p), "the log start %d (event %d) was %d before (event %d)", b.LogStart, b.Return, start.LogStart, start.Return)

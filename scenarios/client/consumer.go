@@ -34,6 +34,9 @@ type Consumer struct {
 	invoked   history.Stamp
 }
 
+// noEpoch is no leader epoch; a lone broker's is -1.
+const noEpoch = -2
+
 type position struct {
 	topic  *Topic
 	index  int32
@@ -52,6 +55,10 @@ type position struct {
 	// epoch is the leader epoch that was sent with the offset; lastEpoch that of the last batch
 	// that was read, -1 for none; checked is the leader epoch that its end was compared in.
 	epoch, lastEpoch, checked int32
+	// ledIn is the epoch in which the broker that is asked leads, as far as the client knows,
+	// noEpoch if it knows of none: asked in another one it answers as a follower, which may lag
+	// behind.
+	ledIn int32
 	// nearer is the replica that the leader sent the client to, "" for none, until then.
 	nearer     string
 	nearerTill clock.Instant
@@ -185,11 +192,13 @@ func (c *Consumer) request(src *source) *kmsg.FetchRequest {
 			continue
 		}
 		p.inFrom = p.next
-		_, epoch := c.Leader(p.topic, p.index)
+		leader, epoch := c.Leader(p.topic, p.index)
 		if incremental && p.sent == p.next && p.epoch == epoch {
 			continue
 		}
-		p.sent, p.epoch = p.next, epoch
+		if p.sent, p.epoch = p.next, epoch; leader == src.addr {
+			p.ledIn = epoch
+		}
 		part := kmsg.NewFetchRequestTopicPartition()
 		part.Partition, part.FetchOffset, part.PartitionMaxBytes = p.index, p.next, c.MaxBytes
 		part.CurrentLeaderEpoch, part.LogStartOffset = epoch, -1
@@ -329,7 +338,7 @@ func (c *Consumer) answer(t *task.T, src *source, p *position, r *kmsg.FetchResp
 	}
 	c.Rec.Poll(history.Poll{
 		Client: c.ID, Partition: p.log, Invoke: c.invoked, Return: c.Rec.Stamp(), From: p.inFrom, HighWatermark: r.HighWatermark,
-		LogStart: start, Records: seen, Seek: p.seek, Synced: p.topic.Synced, LeaderEpoch: c.epochOf(p), Follower: p.nearer != "", Node: src.addr,
+		LogStart: start, Records: seen, Seek: p.seek, Synced: p.topic.Synced, LeaderEpoch: c.epochOf(p), Follower: p.ledIn != p.epoch, Node: src.addr,
 	})
 	p.seek = false
 	if n := len(seen); n > 0 {

@@ -61,10 +61,10 @@ func (c *Consumer) choose(t *task.T) *source {
 			c.move(p, nil)
 			continue
 		}
-		addr := p.nearer
+		addr, ledIn := p.nearer, int32(noEpoch)
 		if addr == "" || t.Now() > p.nearerTill {
 			p.nearer = ""
-			addr, _ = c.Find(t, p.topic, p.index)
+			addr, ledIn = c.Find(t, p.topic, p.index)
 		}
 		if addr == "" {
 			c.Rec.Note(c.ID, "no leader of %s-%d is known", p.topic.Name, p.index)
@@ -72,6 +72,7 @@ func (c *Consumer) choose(t *task.T) *source {
 			continue
 		}
 		c.move(p, c.source(addr))
+		p.ledIn = ledIn
 		ready = append(ready, p)
 	}
 	if len(ready) == 0 {
