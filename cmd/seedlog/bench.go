@@ -7,12 +7,8 @@ import (
 )
 
 func benchCommand() *cobra.Command {
-	c := &cobra.Command{
-		Use:   "bench",
-		Short: "Measure this machine, and a broker on it",
-	}
-	c.AddCommand(benchLimitsCommand(), benchClusterCommand(), benchProduceCommand(), benchConsumeCommand())
-	return c
+	return family("bench", "Measure this machine, and a broker on it",
+		benchLimitsCommand(), benchClusterCommand(), benchProduceCommand(), benchConsumeCommand())
 }
 
 // series is what was measured, round by round.

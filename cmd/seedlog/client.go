@@ -52,6 +52,9 @@ func (f *clientFlags) admin(c *cobra.Command, fn func(ctx context.Context, a *ka
 
 // connect opens a client and runs fn with it.
 func (f *clientFlags) connect(c *cobra.Command, fn func(ctx context.Context, cl *kgo.Client) error) error {
+	if _, err := f.json(); err != nil {
+		return err // before anything is changed that could not be printed then
+	}
 	cl, err := f.client()
 	if err != nil {
 		return err

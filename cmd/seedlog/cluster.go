@@ -19,9 +19,7 @@ import (
 )
 
 func clusterCommand() *cobra.Command {
-	c := &cobra.Command{Use: "cluster", Short: "Describe a cluster, and say whether it is healthy"}
-	c.AddCommand(clusterInfo(), clusterHealth())
-	return c
+	return family("cluster", "Describe a cluster, and say whether it is healthy", clusterInfo(), clusterHealth())
 }
 
 // clusterState is what `cluster info` prints.

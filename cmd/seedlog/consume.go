@@ -98,6 +98,9 @@ func (f *consumeFlags) run(c *cobra.Command, topic string) error {
 	defer cl.Close()
 	ctx, stop := signalContext(c.Context())
 	defer stop()
+	if err := f.check(ctx, cl, topic); err != nil {
+		return err
+	}
 	ends, err := f.ends(ctx, cl, topic)
 	if err != nil {
 		return err
@@ -128,6 +131,23 @@ func (f *consumeFlags) run(c *cobra.Command, topic string) error {
 		}
 		if err := w.Flush(); err != nil {
 			return err
+		}
+	}
+	return nil
+}
+
+// check finds out whether what is to be read is there: the client would wait for it without a word.
+func (f *consumeFlags) check(ctx context.Context, cl *kgo.Client, topic string) error {
+	topics, err := kadm.NewClient(cl).ListTopicsWithInternal(ctx, topic)
+	if err != nil {
+		return err
+	}
+	if err := topics.Error(); err != nil {
+		return fmt.Errorf("%s: %w", topic, err)
+	}
+	for _, p := range f.partitions {
+		if _, ok := topics[topic].Partitions[p]; !ok {
+			return fmt.Errorf("there is no partition %s-%d", topic, p)
 		}
 	}
 	return nil

@@ -18,9 +18,7 @@ import (
 )
 
 func logCommand() *cobra.Command {
-	c := &cobra.Command{Use: "log", Short: "Look into the files of a data directory"}
-	c.AddCommand(logDumpCommand())
-	return c
+	return family("log", "Look into the files of a data directory", logDumpCommand())
 }
 
 type dumpFlags struct {

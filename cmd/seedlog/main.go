@@ -34,6 +34,19 @@ func main() {
 	}
 }
 
+// family is a command that is nothing without one of those below it. Cobra prints the help for a
+// word that none of them is called, and succeeds.
+func family(use, short string, below ...*cobra.Command) *cobra.Command {
+	c := &cobra.Command{Use: use, Short: short, RunE: func(c *cobra.Command, args []string) error {
+		if len(args) > 0 {
+			return usagef("unknown command %q for %q", args[0], c.CommandPath())
+		}
+		return c.Help()
+	}}
+	c.AddCommand(below...)
+	return c
+}
+
 // usageError is a mistake in the words of a command; it exits with 2.
 type usageError struct{ text string }
 

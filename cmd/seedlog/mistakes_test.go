@@ -207,3 +207,33 @@ func TestAFileWithUnformattedDirectoriesIsOneLine(t *testing.T) {
 	// Formatted now: it comes as far as the port.
 	mistake(t, 1, []string{"start", "--config", file, "--listen", ln.Addr().String()}, "in use")
 }
+
+func TestWordsThatNoCommandHasAreOneLine(t *testing.T) {
+	for _, family := range []string{"topic", "cluster", "quorum", "storage", "log", "bench"} {
+		mistake(t, 2, []string{family, "remove", "orders"}, "unknown command", `"remove"`, family)
+	}
+}
+
+// Nobody who waits for a broker, a topic or a partition that is not there is left without a word.
+func TestWhatIsNotThereIsOneLine(t *testing.T) {
+	ln, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	nobody := ln.Addr().String()
+	ln.Close()
+	mistake(t, 1, []string{"produce", "orders", "-b", nobody}, "no broker answers at "+nobody)
+	mistake(t, 1, []string{"consume", "orders", "-b", nobody}, "no broker answers at "+nobody)
+
+	b, _ := runningBroker(t)
+	mistake(t, 1, []string{"consume", "orders", "-b", b.addr}, "orders", "UNKNOWN_TOPIC_OR_PARTITION")
+	mistake(t, 1, []string{"consume", "orders", "-g", "billing", "-b", b.addr}, "orders", "UNKNOWN_TOPIC_OR_PARTITION")
+	// What cannot be printed is not begun: the topic is not there afterwards.
+	mistake(t, 2, []string{"topic", "create", "orders", "--format", "yaml", "-b", b.addr}, "--format", "yaml")
+	mistake(t, 1, []string{"topic", "describe", "orders", "-b", b.addr}, "UNKNOWN_TOPIC_OR_PARTITION")
+	if out, errs, code := ran(t, "", "topic", "create", "orders", "-b", b.addr); code != 0 {
+		t.Fatalf("%s%s", out, errs)
+	}
+	mistake(t, 1, []string{"consume", "orders", "-p", "0,7", "-b", b.addr}, "no partition orders-7")
+	mistake(t, 1, []string{"consume", "orders", "-p", "7", "-e", "-b", b.addr}, "no partition orders-7")
+}

@@ -67,6 +67,9 @@ func (f *produceFlags) run(c *cobra.Command, topic string) error {
 	}
 	ctx, stop := signalContext(c.Context())
 	defer stop()
+	if err := cl.Ping(ctx); err != nil {
+		return err // records would wait for a broker without a word
+	}
 	var failed atomic.Pointer[error]
 	for failed.Load() == nil {
 		r, err := in.ReadRecord()

@@ -18,9 +18,7 @@ import (
 )
 
 func quorumCommand() *cobra.Command {
-	c := &cobra.Command{Use: "quorum", Short: "Describe the metadata quorum"}
-	c.AddCommand(quorumDescribe())
-	return c
+	return family("quorum", "Describe the metadata quorum", quorumDescribe())
 }
 
 // quorumState is what `quorum describe` prints.

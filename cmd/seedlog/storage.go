@@ -33,12 +33,10 @@ type formatFlags struct {
 }
 
 func storageCommand() *cobra.Command {
-	c := &cobra.Command{Use: "storage", Short: "Prepare data directories"}
-	c.AddCommand(formatCommand(), &cobra.Command{
+	return family("storage", "Prepare data directories", formatCommand(), &cobra.Command{
 		Use: "random-uuid", Short: "Print a new id, for a cluster or a directory", Example: "  seedlog storage random-uuid", Args: cobra.NoArgs,
 		Run: func(c *cobra.Command, _ []string) { fmt.Fprintln(c.OutOrStdout(), randomID()) },
 	})
-	return c
 }
 
 func formatCommand() *cobra.Command {

@@ -16,9 +16,8 @@ import (
 )
 
 func topicCommand() *cobra.Command {
-	c := &cobra.Command{Use: "topic", Short: "Create, list, describe, move and delete topics"}
-	c.AddCommand(topicCreate(), topicList(), topicDescribe(), topicDelete(), topicReassign(), topicElect())
-	return c
+	return family("topic", "Create, list, describe, move and delete topics",
+		topicCreate(), topicList(), topicDescribe(), topicDelete(), topicReassign(), topicElect())
 }
 
 func topicCreate() *cobra.Command {
