@@ -166,14 +166,23 @@ func (c *Conn) clientID(h header) *string {
 	return c.client
 }
 
-// served notes that Serve returned, and tells whether the reply is still to come.
+// served notes that Serve returned, and tells whether the reply is still to come. If it is not, the
+// frame goes back: how long the client takes to read is nothing that others should wait for.
 func (c *Conn) served(r *Reply) (late bool) {
+	var big []byte
 	c.mu.Lock()
 	r.served = true
 	r.late = r.state == replyOpen
 	late = r.late
 	dead := c.closed
+	if !late {
+		r.req.Body = nil
+		big = c.dropFrame(&r.frame)
+	}
 	c.mu.Unlock()
+	if big != nil {
+		c.s.cfg.Budget.give(big)
+	}
 	if dead && !late {
 		c.retire(r)
 	}

@@ -23,5 +23,6 @@
 //
 // Slow peers. A frame that does not arrive, an idle connection and a client that does not
 // read all end by time-outs, and hold bounded memory until then: a small buffer for each
-// connection, a share of the budget for each frame, PipelineBytes for replies that wait.
+// connection, a share of the budget for each frame that is not answered yet, PipelineBytes for
+// replies that wait.
 package conn

@@ -184,6 +184,35 @@ func TestReleasedBodyGivesItsMemoryBack(t *testing.T) {
 	})
 }
 
+// Who does not read an answer keeps others waiting for nothing: the frame that it answers is given
+// back when the answer is there.
+func TestAnAnswerThatIsNotReadHoldsNoFrame(t *testing.T) {
+	onSim(t, 4, calm, func(e *env) {
+		e.svc.serve = func(t *task.T, r *Request, reply *Reply) { reply.SendBody(make([]byte, 4<<20)) }
+	}, func(e *env, t *task.T) error {
+		e.budget.limit = 1 << 20
+		deaf, err := e.dial(t)
+		if err != nil {
+			return err
+		}
+		if err := deaf.ask(t, 3, 1, make([]byte, 600_000)); err != nil {
+			return err
+		}
+		t.Sleep(t.Now().Add(time.Second))
+		if used, _ := e.budget.Used(); used != 0 {
+			return fmt.Errorf("%d bytes held by an answer that nobody reads", used)
+		}
+		c, err := e.dial(t)
+		if err != nil {
+			return err
+		}
+		if err := c.ask(t, 3, 1, make([]byte, 600_000)); err != nil {
+			return err
+		}
+		return c.expect(t, 1, make([]byte, 4<<20))
+	})
+}
+
 func TestMaxConnections(t *testing.T) {
 	var most task.Int64 // the live case runs on goroutines
 	onBoth(t, func(e *env) {

@@ -205,16 +205,24 @@ func (c *Conn) readFull(t *task.T, big []byte, n int) error {
 
 // releaseFrame gives the memory of a frame back. The second time is nothing.
 func (c *Conn) releaseFrame(f *frame) {
-	big := f.big
 	if f.gen > 0 {
 		c.mu.Lock()
-		if f.gen == c.in.gen {
-			c.in.live--
-		}
+		c.dropFrame(f)
 		c.mu.Unlock()
+		return
 	}
-	*f = frame{}
-	if big != nil {
+	if big := c.dropFrame(f); big != nil {
 		c.s.cfg.Budget.give(big)
 	}
+}
+
+// dropFrame ends the use of a frame and returns what the budget gets back. One in a small buffer
+// takes mu.
+func (c *Conn) dropFrame(f *frame) (big []byte) {
+	if f.gen > 0 && f.gen == c.in.gen {
+		c.in.live--
+	}
+	big = f.big
+	*f = frame{}
+	return big
 }
