@@ -297,11 +297,17 @@ func idleConnection(r *Run) {
 }
 
 // sharedMemory: requests that together are larger than the memory of requests wait for each
-// other, and all are answered.
+// other, and all are answered. A fetch that waits for news has given its share back, and so has one
+// whose answer nobody reads.
 func sharedMemory(r *Run) {
 	r.Set("queued.max.request.bytes", "65536")
 	tell(r, func(s *story) {
 		topic := s.topic("t", 1, [2]string{"flush.messages", "1"})
+		quiet := s.topic("quiet", 1)
+		produce := func(t *task.T, p *client.Plain, i int) bool {
+			a, err := p.Produce(t, topic, 0, 9, -1, batch(t.UnixMilli(), nobody, 4, 10_000, 4*i))
+			return s.must(err == nil, "liveness", "a request waits for memory that others have given back: %v", err) && s.code(a.Code, nil, "produce")
+		}
 		s.client("produce at once", func(t *task.T, p *client.Plain) {
 			left := 4
 			for range left {
@@ -309,8 +315,7 @@ func sharedMemory(r *Run) {
 					q := client.Open(t, p.Env)
 					defer q.Close()
 					for i := range 8 {
-						a, err := q.Produce(t, topic, 0, 9, -1, batch(t.UnixMilli(), nobody, 4, 10_000, 4*i))
-						if !s.must(err == nil, "liveness", "a request waits for memory that others have given back: %v", err) || !s.code(a.Code, nil, "produce") {
+						if !produce(t, q, i) {
 							break
 						}
 					}
@@ -319,6 +324,38 @@ func sharedMemory(r *Run) {
 			}
 			for left > 0 {
 				t.Sleep(t.Now().Add(10 * time.Millisecond))
+			}
+		})
+		s.client("produce beside a fetch that waits", func(t *task.T, p *client.Plain) {
+			answered := false
+			t.Go("a consumer", func(t *task.T) {
+				q := client.Open(t, p.Env)
+				defer q.Close()
+				q.RequestTimeout = 20 * time.Second
+				_, err := q.Call(t, q.Wide(quiet, 2500, 9*time.Second))
+				s.ok(err, "fetch")
+				answered = true
+			})
+			for i := 0; !answered; i++ {
+				if began := t.Now(); !produce(t, p, i) || !s.must(t.Now().Sub(began) < 5*time.Second, "liveness", "a fetch that waits keeps a producer waiting for %v", t.Now().Sub(began)) {
+					return
+				}
+				t.Sleep(t.Now().Add(200 * time.Millisecond))
+			}
+		})
+		s.client("produce beside an answer that nobody reads", func(t *task.T, deaf *client.Plain) {
+			all := deaf.Wide(topic, 2500, 0)
+			all.MaxBytes = 4 << 20 // more than the network holds
+			if !s.ok(deaf.Conn.Send(t, all, t.Now().Add(deaf.RequestTimeout)), "fetch") {
+				return
+			}
+			p := client.Open(t, deaf.Env)
+			defer p.Close()
+			for i := range 3 { // the first may overtake the fetch
+				if !produce(t, p, i) {
+					return
+				}
+				t.Sleep(t.Now().Add(200 * time.Millisecond))
 			}
 		})
 	})

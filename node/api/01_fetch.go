@@ -40,11 +40,12 @@ type fetchOp struct {
 	out      fetchReply
 
 	// While it waits.
-	delayed replica.Delayed
-	watch   []*replica.Watchers
-	need    int64 // more bytes than there were at the last read
-	woken   task.Signal
-	ready   bool // woken is set up
+	rackKept []byte // what rack is then
+	delayed  replica.Delayed
+	watch    []*replica.Watchers
+	need     int64 // more bytes than there were at the last read
+	woken    task.Signal
+	ready    bool // woken is set up
 }
 
 // fetchTarget is one partition to read, with what there was at the last read.
@@ -86,6 +87,7 @@ func (s *Service) fetchRequest(t *task.T, r *conn.Request, reply *conn.Reply) {
 	deadline := r.Received.Add(millis(min(int64(max(op.maxWaitMs, 0)), s.Config().ConnectionsMaxIdleMs)))
 	for !op.read(t) && t.Now() < deadline {
 		op.release()
+		op.leaveFrame(r, reply)
 		if !op.wait(t, deadline) {
 			op.closeSession()
 			reply.Close("stopping")
@@ -402,6 +404,9 @@ func (op *fetchOp) recycle() {
 		op.results[i].reset()
 	}
 	op.rack = nil
+	if cap(op.rackKept) > keepParts {
+		op.rackKept = nil
+	}
 	op.image, op.hints.endpoints, op.out.endpoints = nil, op.hints.endpoints[:0], nil
 	if cap(op.parts) <= keepParts {
 		op.s.fetches.put(op)

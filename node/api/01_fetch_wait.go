@@ -6,6 +6,7 @@ package api
 import (
 	"seedlog/clock"
 	"seedlog/clock/task"
+	"seedlog/node/conn"
 	"seedlog/storage"
 )
 
@@ -14,6 +15,23 @@ func (op *fetchOp) release() {
 	for i := range op.targets {
 		op.results[i].data.Release()
 	}
+}
+
+// leaveFrame lets go of the frame before the first wait: others wait for its memory. The names in it
+// were looked up already.
+func (op *fetchOp) leaveFrame(r *conn.Request, reply *conn.Reply) {
+	if r.Body == nil {
+		return
+	}
+	for i := range op.parts {
+		op.parts[i].name = nil
+	}
+	for i := range op.forgotten {
+		op.forgotten[i].name = nil
+	}
+	op.rackKept = append(op.rackKept[:0], op.rack...)
+	op.rack = op.rackKept
+	reply.ReleaseBody()
 }
 
 // wait parks until there may be enough to read, or the deadline. It reports false if the

@@ -134,6 +134,16 @@ func (p *Plain) Await(t *task.T, topic *Topic, index int32, offset int64, atMost
 	return p.fetch(t, topic, index, 11, offset, -1, atMost)
 }
 
+// Wide is a Fetch that names a partition so often, and waits for something to read in it.
+func (p *Plain) Wide(topic *Topic, times int, atMost time.Duration) *kmsg.FetchRequest {
+	req := p.fetchRequest(topic, 0, 11, 0, -1, atMost)
+	of := &req.Topics[0]
+	for range times - 1 {
+		of.Partitions = append(of.Partitions, of.Partitions[0])
+	}
+	return req
+}
+
 func (p *Plain) fetch(t *task.T, topic *Topic, index int32, version int16, offset int64, epoch int32, wait time.Duration) (Fetched, error) {
 	return p.fetched(t, p.fetchRequest(topic, index, version, offset, epoch, wait))
 }
