@@ -63,7 +63,7 @@ func TestAFailedDirectoryLosesItsLeadershipAndNothingElse(t *testing.T) {
 		}
 		for _, p := range got["t"].Partitions {
 			gone := slices.Contains(lost, p.Partition)
-			if p.Leader < 0 || gone && (p.Leader == m.id || slices.Contains(p.ISR, m.id)) || !gone && len(p.ISR) != 3 {
+			if p.Leader < 0 || gone && (p.Leader == m.id || slices.Contains(p.ISR, m.id)) || !gone && len(p.ISR) != 3 || gone != slices.Contains(p.OfflineReplicas, m.id) {
 				return false
 			}
 		}

@@ -68,11 +68,12 @@ func (s *Service) controllerID(brokers []endpoint) int32 {
 	return best
 }
 
-// offlineReplicas are those on brokers that are fenced, unknown, or not on the listener.
+// offlineReplicas are those on brokers that are fenced, unknown, or not on the listener, and those
+// whose directory failed.
 func offlineReplicas(image *meta.Image, p *meta.Partition, listener string) []int32 {
 	offline := []int32{}
 	for _, id := range p.Replicas {
-		if _, _, ok := aliveBroker(image, id, listener); !ok {
+		if _, b, ok := aliveBroker(image, id, listener); !ok || p.DirLost(b) {
 			offline = append(offline, id)
 		}
 	}
