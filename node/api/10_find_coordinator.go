@@ -26,8 +26,12 @@ const (
 
 func (s *Service) findCoordinator(t *task.T, r *conn.Request, req *kmsg.FindCoordinatorRequest) kmsg.Response {
 	resp := kmsg.NewPtrFindCoordinatorResponse()
+	// Once, however many groups are asked for: it may take seconds, and fail.
+	if req.CoordinatorType == coordinatorGroup && s.Image().Topic(coord.Topic) == nil {
+		s.CreateMissing(t, []string{coord.Topic})
+	}
 	if req.Version < findCoordinatorKeys {
-		c := s.coordinatorOf(t, r, req.CoordinatorType, req.CoordinatorKey)
+		c := s.coordinatorOf(r, req.CoordinatorType, req.CoordinatorKey)
 		resp.ErrorCode, resp.ErrorMessage = c.ErrorCode, c.ErrorMessage
 		resp.NodeID, resp.Host, resp.Port = c.NodeID, c.Host, c.Port
 		return resp
@@ -38,12 +42,12 @@ func (s *Service) findCoordinator(t *task.T, r *conn.Request, req *kmsg.FindCoor
 			continue
 		}
 		seen[key] = true
-		resp.Coordinators = append(resp.Coordinators, s.coordinatorOf(t, r, req.CoordinatorType, key))
+		resp.Coordinators = append(resp.Coordinators, s.coordinatorOf(r, req.CoordinatorType, key))
 	}
 	return resp
 }
 
-func (s *Service) coordinatorOf(t *task.T, r *conn.Request, kind int8, key string) kmsg.FindCoordinatorResponseCoordinator {
+func (s *Service) coordinatorOf(r *conn.Request, kind int8, key string) kmsg.FindCoordinatorResponseCoordinator {
 	c := kmsg.NewFindCoordinatorResponseCoordinator()
 	c.Key, c.NodeID, c.Port = key, -1, -1
 	fail := func(e *kerr.Error) kmsg.FindCoordinatorResponseCoordinator {
@@ -56,9 +60,6 @@ func (s *Service) coordinatorOf(t *task.T, r *conn.Request, kind int8, key strin
 		return fail(kerr.CoordinatorNotAvailable)
 	default:
 		return fail(kerr.InvalidRequest)
-	}
-	if s.Image().Topic(coord.Topic) == nil {
-		s.CreateMissing(t, []string{coord.Topic})
 	}
 	image := s.Image()
 	topic := image.Topic(coord.Topic)
