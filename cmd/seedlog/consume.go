@@ -5,8 +5,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/spf13/cobra"
 	"github.com/twmb/franz-go/pkg/kadm"
@@ -81,7 +83,7 @@ func (f *consumeFlags) run(c *cobra.Command, topic string) error {
 	case f.group != "" && len(f.partitions) > 0:
 		return usagef("--group and --partition exclude each other: a group assigns the partitions")
 	case f.group != "":
-		opts = append(opts, kgo.ConsumerGroup(f.group), kgo.ConsumeTopics(topic))
+		opts = append(opts, kgo.ConsumerGroup(f.group), kgo.AutoCommitMarks(), kgo.ConsumeTopics(topic))
 	case len(f.partitions) > 0:
 		parts := make(map[int32]kgo.Offset)
 		for _, p := range f.partitions {
@@ -105,8 +107,13 @@ func (f *consumeFlags) run(c *cobra.Command, topic string) error {
 	if err != nil {
 		return err
 	}
-	w := bufio.NewWriter(c.OutOrStdout())
-	defer w.Flush()
+	err = f.read(ctx, cl, ends, out, c.OutOrStdout())
+	return errors.Join(err, f.commit(cl))
+}
+
+// read prints until the end, or enough.
+func (f *consumeFlags) read(ctx context.Context, cl *kgo.Client, ends logEnds, format *kgo.RecordFormatter, out io.Writer) error {
+	w := bufio.NewWriter(out)
 	var buf []byte
 	for n := int64(0); !(f.exitAtEnd && ends.reached()); {
 		fetches := cl.PollFetches(ctx)
@@ -116,22 +123,41 @@ func (f *consumeFlags) run(c *cobra.Command, topic string) error {
 		for _, e := range fetches.Errors() {
 			return fmt.Errorf("%s-%d: %w", e.Topic, e.Partition, e.Err)
 		}
-		for it := fetches.RecordIter(); !it.Done(); {
+		var printed []*kgo.Record
+		for it := fetches.RecordIter(); !it.Done() && (f.max <= 0 || n < f.max); {
 			r := it.Next()
 			if f.exitAtEnd && ends.past(r) {
 				continue
 			}
-			buf = out.AppendRecord(buf[:0], r)
-			if _, err := w.Write(buf); err != nil {
-				return err
-			}
-			if n++; f.max > 0 && n >= f.max {
-				return nil
-			}
+			buf = format.AppendRecord(buf[:0], r)
+			_, _ = w.Write(buf) // Flush says what failed
+			printed = append(printed, r)
+			n++
 		}
 		if err := w.Flush(); err != nil {
 			return err
 		}
+		cl.MarkCommitRecords(printed...)
+		if f.max > 0 && n >= f.max {
+			return nil
+		}
+	}
+	return nil
+}
+
+// commitMax is how long the command may take to end for a commit.
+const commitMax = 5 * time.Second
+
+// commit commits what was printed, however the command ends. By itself the client commits now and
+// then, and nothing of its last poll.
+func (f *consumeFlags) commit(cl *kgo.Client) error {
+	if f.group == "" {
+		return nil
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), commitMax)
+	defer cancel()
+	if err := cl.CommitMarkedOffsets(ctx); err != nil {
+		return fmt.Errorf("committing what was printed: %w", err)
 	}
 	return nil
 }
@@ -163,7 +189,12 @@ func (f *consumeFlags) ends(ctx context.Context, cl *kgo.Client, topic string) (
 	a := kadm.NewClient(cl)
 	start, err1 := a.ListStartOffsets(ctx, topic)
 	end, err2 := a.ListEndOffsets(ctx, topic)
-	if err := errors.Join(err1, err2, end.Error()); err != nil {
+	var committed kadm.OffsetResponses
+	var err3 error
+	if f.group != "" {
+		committed, err3 = a.FetchOffsets(ctx, f.group)
+	}
+	if err := errors.Join(err1, err2, end.Error(), err3); err != nil {
 		return nil, err
 	}
 	out := make(logEnds)
@@ -172,9 +203,9 @@ func (f *consumeFlags) ends(ctx context.Context, cl *kgo.Client, topic string) (
 			return
 		}
 		s, _ := start.Lookup(topic, o.Partition)
-		from := s.Offset
-		if at, err := f.start(); err == nil {
-			from = max(from, beginsAt(at, o.Offset))
+		from := f.begins(s.Offset, o.Offset)
+		if at, ok := committed.Lookup(topic, o.Partition); ok && at.At >= 0 {
+			from = max(s.Offset, at.At)
 		}
 		if from < o.Offset {
 			out[o.Partition] = o.Offset
@@ -183,16 +214,18 @@ func (f *consumeFlags) ends(ctx context.Context, cl *kgo.Client, topic string) (
 	return out, nil
 }
 
-// beginsAt is the absolute offset that a start position means in a log ending at end, or 0.
-func beginsAt(o kgo.Offset, end int64) int64 {
-	e := o.EpochOffset()
-	switch e.Offset {
-	case -1:
+// begins is the offset that --offset means in a log from start to end.
+func (f *consumeFlags) begins(start, end int64) int64 {
+	n, err := strconv.ParseInt(f.offset, 10, 64)
+	switch {
+	case f.fromBeginning || err != nil && f.offset != "end":
+		return start
+	case err != nil:
 		return end
-	case -2:
-		return 0
+	case strings.HasPrefix(f.offset, "-"):
+		return max(start, end+n)
 	}
-	return e.Offset
+	return max(start, n)
 }
 
 // past notes how far a partition was read, and reports a record beyond the noted end.
