@@ -1,9 +1,14 @@
 package node_test
 
 import (
+	"errors"
+	"os"
 	"testing"
 	"time"
 
+	"github.com/twmb/franz-go/pkg/kmsg"
+
+	"seedlog/node/event"
 	"seedlog/storage/record"
 )
 
@@ -31,4 +36,22 @@ func TestAFetchThatWaitsHoldsNoFrame(t *testing.T) {
 			}
 		}
 	}
+}
+
+// One address takes no more connections than it may; those that it has are served on.
+func TestOneAddressHasSoManyConnections(t *testing.T) {
+	sink := newComplaints(t)
+	sink.on = func(e event.Event) bool { _, ok := e.(event.AcceptFailed); return ok }
+	r := start(t, t.TempDir(), map[string]string{"max.connections.per.ip": "2"}, &sink.events)
+	defer r.stop()
+	metadata := func() kmsg.Request { return kmsg.NewPtrMetadataRequest() }
+	first, second := r.raw(), r.raw()
+	first.ask(metadata())
+	second.ask(metadata())
+	third := r.raw()
+	_ = third.c.SetReadDeadline(time.Now().Add(patience))
+	if _, err := third.c.Read(make([]byte, 1)); err == nil || errors.Is(err, os.ErrDeadlineExceeded) {
+		t.Errorf("a third connection: %v", err)
+	}
+	second.ask(metadata())
 }

@@ -81,7 +81,8 @@ func (l *life) accept(g *task.Group, controllers bool, svc *api.Service) {
 		cfg := conn.Config{
 			Name: l.cfg.Listeners[i].Name, FrameMaxBytes: l.cfg.SocketRequestMaxBytes,
 			IdleMaxMs: l.cfg.ConnectionsMaxIdleMs, MaxConnections: func() int { return int(l.settings.Load().MaxConnections) },
-			Budget: budget, Events: l.h.Events,
+			MaxConnectionsPerIP: func() int { return int(l.settings.Load().MaxConnectionsPerIP) },
+			Budget:              budget, Events: l.h.Events,
 		}
 		g.Go("accept "+cfg.Name, func(t *task.T) { conn.Serve(t, cfg, ln, svc) })
 	}

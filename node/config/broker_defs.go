@@ -105,6 +105,7 @@ var brokerDefs = slices.Concat([]*Def{
 	def("socket.request.max.bytes", Int, "104857600", "The largest request, in bytes.").atLeast(1),
 	def("connections.max.idle.ms", Long, "600000", "How long a silent connection stays open, in milliseconds.").atLeast(1),
 	def("max.connections", Int, "2147483647", "How many connections are accepted at once.").atLeast(0).dynamic(ClusterWide),
+	def("max.connections.per.ip", Int, "2147483647", "How many connections are accepted at once from one address.").atLeast(0).dynamic(ClusterWide),
 	def("fetch.max.bytes", Int, "57671680", "The largest fetch response, in bytes.").atLeast(1024),
 	def("max.incremental.fetch.session.cache.slots", Int, "1000", "How many fetch sessions are kept.").atLeast(0),
 	def("max.request.partition.size.limit", Int, "2000", "How many partitions one DescribeTopicPartitions answer may list.").atLeast(1),

@@ -64,6 +64,7 @@ type Config struct {
 	SocketRequestMaxBytes   int32
 	ConnectionsMaxIdleMs    int64
 	MaxConnections          int32
+	MaxConnectionsPerIP     int32
 	FetchMaxBytes           int32
 	FetchSessionSlots       int
 	DescribePartitionsLimit int32
@@ -202,6 +203,7 @@ func (c *Config) resolve() error {
 	c.SocketRequestMaxBytes = int32(c.num("socket.request.max.bytes"))
 	c.ConnectionsMaxIdleMs = c.num("connections.max.idle.ms")
 	c.MaxConnections = int32(c.num("max.connections"))
+	c.MaxConnectionsPerIP = int32(c.num("max.connections.per.ip"))
 	c.FetchMaxBytes = int32(c.num("fetch.max.bytes"))
 	c.FetchSessionSlots = int(c.num("max.incremental.fetch.session.cache.slots"))
 	c.DescribePartitionsLimit = int32(c.num("max.request.partition.size.limit"))

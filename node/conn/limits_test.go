@@ -257,7 +257,7 @@ func TestMaxConnections(t *testing.T) {
 }
 
 func TestMaxConnectionsPerIP(t *testing.T) {
-	onSim(t, 2, calm, func(e *env) { e.cfg.MaxConnectionsPerIP = 1 }, func(e *env, t *task.T) error {
+	onSim(t, 2, calm, func(e *env) { e.cfg.MaxConnectionsPerIP = func() int { return 1 } }, func(e *env, t *task.T) error {
 		a, err := e.dial(t)
 		if err != nil {
 			return err

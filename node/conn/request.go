@@ -51,8 +51,9 @@ type Config struct {
 	// MaxConnections is what max.connections is now (nil, 0: no limit): beyond it nothing is
 	// accepted until one closes, or the limit rises.
 	MaxConnections func() int
-	// MaxConnectionsPerIP is max.connections.per.ip (no limit): one more is closed at once.
-	MaxConnectionsPerIP int
+	// MaxConnectionsPerIP is what max.connections.per.ip is now (nil, 0: no limit): one more is
+	// closed at once.
+	MaxConnectionsPerIP func() int
 	// PipelineMax (64) and PipelineBytes (64 MiB) bound the requests of one connection that
 	// run or wait for their reply.
 	PipelineMax   int
@@ -70,6 +71,9 @@ func (c Config) withDefaults() Config {
 	}
 	if c.MaxConnections == nil {
 		c.MaxConnections = func() int { return 0 }
+	}
+	if c.MaxConnectionsPerIP == nil {
+		c.MaxConnectionsPerIP = func() int { return 0 }
 	}
 	if c.IdleMaxMs <= 0 {
 		c.IdleMaxMs = 600_000

@@ -128,7 +128,7 @@ func (s *server) open(t *task.T, nc net.Conn) {
 	s.mu.Lock()
 	refused := s.stopping
 	var err error
-	if s.cfg.MaxConnectionsPerIP > 0 && s.perIP[ip] >= s.cfg.MaxConnectionsPerIP {
+	if most := s.cfg.MaxConnectionsPerIP(); most > 0 && s.perIP[ip] >= most {
 		refused, err = true, fmt.Errorf("%w: %d", errPerIP, s.perIP[ip])
 	}
 	if !refused {
