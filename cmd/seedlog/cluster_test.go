@@ -1,6 +1,7 @@
 package main
 
 import (
+	"fmt"
 	"math/rand/v2"
 	"slices"
 	"strings"
@@ -57,6 +58,32 @@ func TestAThrottleStaysWhileItIsNeeded(t *testing.T) {
 		if !slices.Equal(topics, c.topics) || brokers != c.brokers {
 			t.Errorf("while %v: topics %v, brokers %v", c.under, topics, brokers)
 		}
+	}
+}
+
+// A plan beside other moves: the settings of its topics name those, too, and who is on the way to a
+// replica counts as one that it has yet to come to.
+func TestAThrottleNamesWhatMovesAlready(t *testing.T) {
+	plan := &reassignment{Partitions: []reassignPart{{Topic: "a", Partition: 0, Replicas: []int32{2, 3}}, {Topic: "a", Partition: 1, Replicas: []int32{3}}}}
+	now := &reassignment{Partitions: []reassignPart{{Topic: "a", Partition: 0, Replicas: []int32{2, 1}}, {Topic: "a", Partition: 1, Replicas: []int32{1}}}}
+	move := func(topic string, p int32, replicas, adding, removing []int32) kadm.ListPartitionReassignmentsResponse {
+		return kadm.ListPartitionReassignmentsResponse{Topic: topic, Partition: p, Replicas: replicas, AddingReplicas: adding, RemovingReplicas: removing}
+	}
+	from, to := plan.concerned(now, kadm.ListPartitionReassignmentsResponses{
+		"a": {0: move("a", 0, []int32{2, 1}, []int32{2}, []int32{1}), 5: move("a", 5, []int32{4, 1}, []int32{4}, []int32{1})},
+		"b": {0: move("b", 0, []int32{4, 1}, []int32{4}, []int32{1})},
+	})
+	show := func(r *reassignment) (text string) {
+		for _, p := range r.Partitions {
+			text += fmt.Sprintf(" %s-%d%v", p.Topic, p.Partition, p.Replicas)
+		}
+		return text
+	}
+	if got, want := show(from)+" ->"+show(to), " a-0[1] a-1[1] a-5[1] -> a-0[2 3] a-1[3] a-5[4]"; got != want {
+		t.Errorf("got %s, want %s", got, want)
+	}
+	if got := show(now) + show(plan); got != " a-0[2 1] a-1[1] a-0[2 3] a-1[3]" {
+		t.Errorf("now and plan became %s", got)
 	}
 }
 

@@ -194,7 +194,8 @@ func (f *reassignFlags) runExecute(ctx context.Context, c *cobra.Command, a *kad
 	}
 	if f.throttle >= 0 {
 		// Before the move begins: none of it may run unthrottled.
-		if err := setThrottle(ctx, a, now, plan, f.throttle); err != nil {
+		from, to := plan.concerned(now, moving)
+		if err := setThrottle(ctx, a, from, to, f.throttle); err != nil {
 			return err
 		}
 	}
@@ -327,6 +328,29 @@ const (
 	leaderReplicas   = "leader.replication.throttled.replicas"
 	followerReplicas = "follower.replication.throttled.replicas"
 )
+
+// concerned are the moves that a throttle has to name: those of the plan, and those that are under
+// way in its topics, whose settings are replaced. What is being added has not got there yet: it comes
+// from the others.
+func (r *reassignment) concerned(now *reassignment, moving kadm.ListPartitionReassignmentsResponses) (from, to *reassignment) {
+	from, to = &reassignment{}, &reassignment{Partitions: slices.Clone(r.Partitions)}
+	without := func(all, some []int32) []int32 {
+		return slices.DeleteFunc(slices.Clone(all), func(b int32) bool { return slices.Contains(some, b) })
+	}
+	planned := r.set()
+	for _, p := range now.Partitions {
+		p.Replicas = without(p.Replicas, moving[p.Topic][p.Partition].AddingReplicas)
+		from.Partitions = append(from.Partitions, p)
+	}
+	for _, m := range moving.Sorted() {
+		if len(planned[m.Topic]) == 0 || planned.Lookup(m.Topic, m.Partition) {
+			continue
+		}
+		from.Partitions = append(from.Partitions, reassignPart{Topic: m.Topic, Partition: m.Partition, Replicas: without(m.Replicas, m.AddingReplicas)})
+		to.Partitions = append(to.Partitions, reassignPart{Topic: m.Topic, Partition: m.Partition, Replicas: without(m.Replicas, m.RemovingReplicas)})
+	}
+	return from, to
+}
 
 // setThrottle limits what the move may take: on each topic the replicas that it concerns, on
 // each broker the rate.
