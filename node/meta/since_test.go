@@ -1,6 +1,7 @@
 package meta
 
 import (
+	"slices"
 	"testing"
 
 	"pgregory.net/rapid"
@@ -10,6 +11,7 @@ import (
 // snapshot sees all that changed, and nothing that did not.
 func TestASnapshotIsAsGoodAsTheRecords(t *testing.T) {
 	topic := func(n byte) (UUID, string) { return UUID{n}, string(rune('a' + n)) }
+	resources := []ConfigResource{{TopicResource, "a"}, {TopicResource, "b"}, {BrokerResource, ""}, {BrokerResource, "1"}}
 	rapid.Check(t, func(t *rapid.T) {
 		image := Empty()
 		apply := func(label string) (records int) {
@@ -45,8 +47,12 @@ func TestASnapshotIsAsGoodAsTheRecords(t *testing.T) {
 					}
 					bodies = []Body{r}
 				case kind == 5:
-					value := rapid.SampledFrom([]string{"1", "2"}).Draw(t, "value")
-					bodies = []Body{&ConfigRecord{ResourceType: BrokerResource, ResourceName: name, Name: "k", Value: &value}}
+					r := resources[rapid.IntRange(0, len(resources)-1).Draw(t, "resource")]
+					c := &ConfigRecord{ResourceType: r.Type, ResourceName: r.Name, Name: rapid.SampledFrom([]string{"k", "l"}).Draw(t, "key")}
+					if value := rapid.SampledFrom([]string{"", "1", "2"}).Draw(t, "value"); value != "" {
+						c.Value = &value
+					}
+					bodies = []Body{c}
 				default:
 					bodies = []Body{&FeatureLevelRecord{MetadataVersionFeature, int16(20 + n)}}
 				}
@@ -110,6 +116,12 @@ func TestASnapshotIsAsGoodAsTheRecords(t *testing.T) {
 			}
 			if listed != (b != k) {
 				t.Fatalf("broker %d: listed %v, changed %v", id, listed, b != k)
+			}
+		}
+		for _, r := range resources {
+			b, k := old.Config(r.Type, r.Name), got.Config(r.Type, r.Name)
+			if listed := slices.Contains(d.Configs, r); listed == slices.Equal(b, k) {
+				t.Fatalf("%s: listed %v, %v before, %v now", r, listed, b, k)
 			}
 		}
 		if d.Features != (old.MetadataVersion() != image.MetadataVersion()) || d.Other || d.ProducerIDs {
