@@ -172,6 +172,11 @@ func (r *Router) attempt(t *task.T, f *forward) (kmsg.Response, error) {
 	if err != nil {
 		return nil, err
 	}
+	if r.env.Leader().Epoch != leader.Epoch {
+		// It moved while there was no line. Who is on a line is cut off from then on, and this is not yet.
+		r.put(l)
+		return nil, errTryAgain
+	}
 	resp, err := l.peer.DoAs(t, leader.Addr, r.mark(f, leader.Epoch), f.req, f.until)
 	r.put(l)
 	switch {

@@ -261,6 +261,37 @@ func TestALeaderThatHangsIsLeftForItsSuccessor(t *testing.T) {
 	}
 }
 
+// Who waited for a line goes to the leader of the moment when there is one: the earlier one may be
+// paused, and the next change of leaders would be the first to cut it off there.
+func TestWhoWaitedForALineAsksTheLeaderOfNow(t *testing.T) {
+	c := &controllers{leader: control.Leader{ID: 1, Epoch: 5, Addr: "one"}}
+	c.answer = func(_ *task.T, addr string, _ clock.Instant) (int16, error) {
+		if addr == "one" {
+			return hang, nil
+		}
+		return 0, nil
+	}
+	c.route(t, 1, func(tk *task.T, r *control.Router) {
+		g := task.NewGroup(tk.Runtime(), "clients")
+		began := tk.Now()
+		for range 3 {
+			g.Go("client", func(tk *task.T) {
+				_, _, err := r.Propose(tk, allocate(), tk.Now().Add(time.Minute))
+				if took := time.Duration(tk.Now() - began); err != nil || took > 10*time.Second {
+					t.Errorf("%v after %v", err, took)
+				}
+			})
+		}
+		tk.Sleep(tk.Now().Add(time.Second))
+		c.leader = control.Leader{ID: 2, Epoch: 6, Addr: "two"}
+		r.LeaderMoved()
+		g.Wait(tk)
+	})
+	if got := fmt.Sprint(c.calls); got != "[one two two two]" {
+		t.Errorf("asked %v", got)
+	}
+}
+
 func TestARequestThatWaitsForALineDoesNotOutliveItsDeadline(t *testing.T) {
 	c := &controllers{leader: control.Leader{ID: 1, Epoch: 5, Addr: "one"}}
 	c.answer = func(*task.T, string, clock.Instant) (int16, error) { return hang, nil }
