@@ -129,6 +129,10 @@ type File interface {
 	PunchHole(t *task.T, off, n int64) error
 	// Range pins [off, off+n) for sending. The pin keeps the descriptor open after Close.
 	Range(off, n int64) *Range
+	// HasRanges reports whether a Range of this open file is not released. Truncate and Sync
+	// know of the ranges of the file that they are called on, and of no others: who closes one
+	// that has ranges, and opens it again, can cut them no more.
+	HasRanges() bool
 	// Close closes the file once its last Range is released. Unsynced data is not lost by it.
 	Close(t *task.T) error
 	// Path is the path that the file was opened with.

@@ -134,6 +134,13 @@ func (p *Pins) New(f Pinned, off, n int64) *Range {
 	return r
 }
 
+// Any reports whether there are ranges.
+func (p *Pins) Any() bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return len(p.ranges) > 0
+}
+
 // Close marks the file closed and calls free now, or when the last range is released.
 func (p *Pins) Close(free func()) {
 	p.mu.Lock()

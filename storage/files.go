@@ -9,7 +9,8 @@ import (
 
 // fileCache bounds the idle descriptors of one Dir: files that nobody uses stay open until
 // there are limit of them, and then the one used longest ago is closed. Files in use, and the
-// .log of each active segment, which is in use all the time, come on top.
+// .log of each active segment, which is in use all the time, come on top. So do those that are
+// being sent: their descriptors stay open anyway, and a truncation has to cut what it sends.
 type fileCache struct {
 	disk  disk.Disk
 	limit int
@@ -187,12 +188,19 @@ func (c *fileCache) rename(t *task.T, h *fileHandle, to string) error {
 	return err
 }
 
+// evictTries bounds how many files are looked at for one that is not being sent.
+const evictTries = 8
+
 // evict takes idle files out until the bound holds. Its caller holds the lock and closes.
 func (c *fileCache) evict() []disk.File {
 	var out []disk.File
-	for c.idles > c.limit {
+	for tries := 0; c.idles > c.limit && tries < evictTries; tries++ {
 		h := c.idle.prev
 		c.unlink(h)
+		if h.file.HasRanges() {
+			c.link(h)
+			continue
+		}
 		out = append(out, h.file)
 		h.file = nil
 		c.open--

@@ -314,14 +314,48 @@ func TestDescriptorsAreBounded(t *testing.T) {
 			must(l.OffsetForTime(tk, at))
 			held = append(held, f)
 		}
-		if d.files.open > 4+1 { // and the active segment's
+		if d.files.open > 4+1+len(held) { // and the active segment's, and those that are being sent
 			panic(fmt.Sprintf("%d descriptors are open", d.files.open))
 		}
 		for i := range held {
 			var b []byte = make([]byte, 0, held[i].Size)
-			check(held[i].copyTo(tk, &b)) // a pinned descriptor outlives its eviction
+			check(held[i].copyTo(tk, &b))
 			held[i].Release()
 		}
+		must(l.OffsetForTime(tk, 0))
+		must(l.OffsetForTime(tk, 50))
+		if d.files.open > 4+1 {
+			panic(fmt.Sprintf("%d descriptors are open, and nothing is being sent", d.files.open))
+		}
+		check(d.CloseClean(tk, 1))
+	})
+}
+
+// What is being sent is cut with the log, whichever descriptors were needed meanwhile: what is
+// appended next is not sent in its place.
+func TestATruncationCutsWhatWasReadLongAgo(t *testing.T) {
+	m := newMachine(t, 12)
+	m.boot(func(tk *task.T, env Env) {
+		d := must(OpenDir(tk, env, "/data/logs", DirConfig{MaxOpenFiles: 4}))
+		l := must(d.Create(tk, "a", [16]byte{1}, 0, Config{SegmentBytes: 500}))
+		for range 40 {
+			must(l.Append(tk, 0, plainBatch(), Client))
+		}
+		var held, f Fetched
+		check(l.Read(tk, 0, 1000, ToLogEnd, true, &held))
+		for at := int64(39); at > 5; at-- {
+			check(l.Read(tk, at, 1000, ToLogEnd, true, &f))
+			f.Release()
+		}
+		if d.files.open > 4+1+1 { // the active segment's, and what is being sent
+			panic(fmt.Sprintf("%d descriptors are open", d.files.open))
+		}
+		check(l.TruncateTo(tk, 1))
+		must(l.Append(tk, 1, plainBatch(), Client))
+		if !held.Ranges[0].Cut() {
+			panic("what was cut off the log is sent on")
+		}
+		held.Release()
 		check(d.CloseClean(tk, 1))
 	})
 }

@@ -18,7 +18,13 @@ func (c *C) readRange(r *disk.Range, off int64, n int) string {
 
 func rangeOutlivesClose(c *C) {
 	f := c.create("f", "pinned bytes")
+	if f.HasRanges() {
+		failf("a file has ranges from the start")
+	}
 	r1, r2 := f.Range(0, 12), f.Range(7, 5)
+	if !f.HasRanges() {
+		failf("a file has no ranges while there are two")
+	}
 	c.close(f)
 	c.ok(c.Host.Disk.Remove(c.T, c.path("f")))
 	// Whoever opens files now would get the descriptor if it were free.
@@ -32,6 +38,9 @@ func rangeOutlivesClose(c *C) {
 	r1.Release()
 	c.want(c.readRange(r2, 0, 5), "bytes")
 	r2.Release()
+	if f.HasRanges() {
+		failf("a file has ranges when all are released")
+	}
 	if r2.Begin() {
 		failf("a released range can be read")
 	}

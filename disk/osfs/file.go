@@ -288,6 +288,9 @@ func (f *file) PunchHole(t *task.T, off, n int64) error {
 // Range pins a part of the file.
 func (f *file) Range(off, n int64) *disk.Range { return f.pins.New(f, off, n) }
 
+// HasRanges reports whether a part is pinned.
+func (f *file) HasRanges() bool { return f.pins.Any() }
+
 // Close refuses further calls. The descriptor is closed when calls in progress and ranges
 // are done; if that is now, its error is reported.
 func (f *file) Close(t *task.T) error {

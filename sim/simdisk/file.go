@@ -285,6 +285,9 @@ func (f *file) PunchHole(t *task.T, off, n int64) error {
 // Range implements disk.File.
 func (f *file) Range(off, n int64) *disk.Range { return f.pins.New(f, off, n) }
 
+// HasRanges implements disk.File.
+func (f *file) HasRanges() bool { return f.pins.Any() }
+
 // Peek copies what a reader of the page cache sees now, and returns how many bytes there are.
 // It does not wait. The simulated network binds the bytes of a file range with it once more
 // when they are delivered, for a real socket refers to the pages.
