@@ -90,6 +90,34 @@ func TestRecoverySettlesSnapshots(t *testing.T) {
 	})
 }
 
+// A snapshot above a cut is gone for good when the cut returns. If the power loss brought it back,
+// it would lie within a log that has grown past it since, and be believed of producers whose
+// batches went.
+func TestACutLeavesNoSnapshotAbove(t *testing.T) {
+	m := newMachine(t, 3)
+	m.boot(func(tk *task.T, env Env) {
+		d := openDir(tk, env, "/data/logs")
+		l := snapshotted(tk, d)
+		l.mu.Lock()
+		l.syncing = false
+		l.mu.Unlock()
+		l.wakeSyncWaiters()
+		check(l.Flush(tk))
+		check(env.Disk.SyncDir(tk, l.path))
+		for _, o := range []int64{2, 4, 6} {
+			m.expectDurable(segmentName(l.path, o, snapshotSuffix))
+		}
+		check(l.TruncateTo(tk, 5))
+		if got := must(l.snapshots(tk)); !slices.Equal(got, []int64{2, 4}) {
+			panic(fmt.Sprint("after the cut: ", got))
+		}
+		if _, there := m.d.ReadDurable(segmentName(l.path, 6, snapshotSuffix)); there {
+			panic("a snapshot above the cut outlives a power loss")
+		}
+		check(d.Close(tk))
+	})
+}
+
 // The snapshot that a trimmed segment ended with stays: it has to be durable before the recovery
 // point passes it, though the segment that it was to be synced with is gone.
 func TestTrimKeepsADurableSnapshot(t *testing.T) {
