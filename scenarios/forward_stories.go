@@ -1,6 +1,7 @@
 package scenarios
 
 import (
+	"fmt"
 	"slices"
 	"time"
 
@@ -122,6 +123,35 @@ func (s *tale) restarted(name string) {
 	s.start(c.id)
 	s.until("the client is answered", 30*time.Second, func() bool { return a.done })
 	_ = s.ok(a.err, "create") && s.code(a.code, kerr.RequestTimedOut, "a creation whose controller was restarted")
+}
+
+// waitingForward: a broker passes on more requests at once than it has connections for, to a
+// controller that is paused. Those that waited for a connection are for the next controller: at
+// the one of before they would hang until their clients have given up, and all others behind them.
+func waitingForward(r *Run) {
+	tellCluster(r, six(1), func(s *tale) {
+		s.create(4, "warm", 20_000)
+		old := s.cluster.controller()
+		if !s.must(old != nil, "scenario", "there is no controller") {
+			return
+		}
+		old.Pause()
+		var clients []*asked
+		for i := range 12 {
+			clients = append(clients, s.creates(4, fmt.Sprint("waiting-", i)))
+		}
+		s.until("another controller", 30*time.Second, func() bool { c := s.cluster.controller(); return c != nil && c != old })
+		waits := func(a *asked) bool { return !a.done }
+		s.until("all clients are answered", 10*time.Second, func() bool { return !slices.ContainsFunc(clients, waits) })
+		made := 0
+		for _, a := range clients {
+			if s.ok(a.err, "create") && a.code == 0 {
+				made++
+			}
+		}
+		s.must(made > 0, "liveness", "of %d topics the next controller made none", len(clients))
+		old.Resume()
+	})
 }
 
 // creates asks a node for a topic in the background.

@@ -243,3 +243,38 @@ func unseenDeletion(r *Run) {
 		s.must(left() == 0, "I32", "%d directories of a topic that was deleted are left", left())
 	})
 }
+
+// missedSettings are changed while a broker is cut off, and come to it within a snapshot of the
+// leader: in the record that it missed they were, and in the snapshot is only what they are. A
+// replica that it had all the time works by the new ones from then on.
+func missedSettings(r *Run) {
+	r.Set("metadata.log.max.record.bytes.between.snapshots", "1000")
+	installed := false
+	r.onEvent = func(s *server, e event.Event) {
+		installed = installed || s.id == 6 && e.Name() == "metadata-snapshot-installed"
+	}
+	tellCluster(r, six(1), func(s *tale) {
+		set := s.replicated("set", []int32{6}, [2]string{"max.message.bytes", "60"})
+		removed := s.replicated("removed", []int32{6}, [2]string{"max.message.bytes", "60"})
+		s.alter(kmsg.ConfigResourceTypeTopic, set.Name, [2]string{"max.message.bytes", "1000"})
+		s.wait(time.Second)
+		s.produce(6, set, -1, 1, nil)
+		s.produce(6, removed, -1, 1, kerr.MessageTooLarge)
+		s.apart(6, 1, 2, 3)
+		s.at(4, "alter", func(t *task.T, p *client.Plain) {
+			s.alterBy(t, p, kmsg.ConfigResourceTypeTopic, set.Name, [2]string{"max.message.bytes", "60"})
+			s.alterBy(t, p, kmsg.ConfigResourceTypeTopic, removed.Name, [2]string{"max.message.bytes", "1000"})
+		})
+		for i := range 20 {
+			s.makes(fmt.Sprint("more-", i))
+		}
+		installed = false
+		s.together()
+		s.until("the leader's snapshot is there", time.Minute, func() bool { return installed })
+		s.led(set, 6)
+		s.led(removed, 6)
+		s.wait(5 * time.Second)
+		s.produce(6, set, -1, 1, kerr.MessageTooLarge)
+		s.produce(6, removed, -1, 1, nil)
+	})
+}
