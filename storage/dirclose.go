@@ -153,7 +153,7 @@ func (l *Log) closeClean(t *task.T) error {
 		return l.failed(t, err)
 	}
 	if end := l.LogEndOffset(); end > 0 {
-		if err := l.replaceSnapshot(t, end); err != nil {
+		if err := l.replaceSnapshot(t, end, l.encodeProducers()); err != nil {
 			return l.failed(t, err)
 		}
 	}

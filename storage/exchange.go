@@ -80,11 +80,10 @@ func (f *Log) settleCopy(t *task.T, l *Log) error {
 		return f.failed(t, err)
 	}
 	f.mu.Lock()
-	f.producers = l.producers
 	f.namesDirty = true
 	f.mu.Unlock()
 	if mine.LogEnd > 0 {
-		if err := f.replaceSnapshot(t, mine.LogEnd); err != nil {
+		if err := f.replaceSnapshot(t, mine.LogEnd, l.encodeProducers()); err != nil {
 			return f.failed(t, err)
 		}
 	}

@@ -100,7 +100,7 @@ func (l *Log) RestartCopy(t *task.T, f *Log, at int64, look Standing) error {
 	f.mu.Lock()
 	f.producers = state
 	f.mu.Unlock()
-	if err := f.replaceSnapshot(t, at); err != nil {
+	if err := f.replaceSnapshot(t, at, f.encodeProducers()); err != nil {
 		return f.failed(t, err)
 	}
 	if err := f.env.Disk.SyncDir(t, f.path); err != nil {

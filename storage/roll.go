@@ -196,24 +196,28 @@ func (l *Log) flushSealed(t *task.T) {
 // writeSnapshot writes the producers' state at the offset into <offset>.snapshot. It is
 // synced with the segment that it ends.
 func (l *Log) writeSnapshot(t *task.T, offset int64) error {
-	return l.writeSnapshotAs(t, offset, snapshotSuffix)
+	return l.writeSnapshotAs(t, offset, snapshotSuffix, l.encodeProducers())
 }
 
-func (l *Log) writeSnapshotAs(t *task.T, offset int64, suffix string) error {
+// encodeProducers is a snapshot of the producers' state now.
+func (l *Log) encodeProducers() []byte {
 	l.mu.Lock()
-	b := l.producers.Snapshot()
-	l.mu.Unlock()
+	defer l.mu.Unlock()
+	return l.producers.Snapshot()
+}
+
+func (l *Log) writeSnapshotAs(t *task.T, offset int64, suffix string, b []byte) error {
 	if err := putFile(t, l.env.Disk, segmentName(l.path, offset, suffix), b); err != nil {
 		return fmt.Errorf("producer snapshot: %w", err)
 	}
 	return nil
 }
 
-// replaceSnapshot is writeSnapshot, durable and all at once: there may be one of that name
-// already, below a recovery point that says it is durable. The caller syncs the directory.
-func (l *Log) replaceSnapshot(t *task.T, offset int64) error {
+// replaceSnapshot makes b the snapshot at the offset, durable and all at once: there may be one of
+// that name already, below a recovery point that says it is durable. The caller syncs the directory.
+func (l *Log) replaceSnapshot(t *task.T, offset int64, b []byte) error {
 	const suffix = snapshotSuffix + cleanedSuffix // a start removes what is left of it, Kafka's too
-	if err := l.writeSnapshotAs(t, offset, suffix); err != nil {
+	if err := l.writeSnapshotAs(t, offset, suffix, b); err != nil {
 		return err
 	}
 	temp := segmentName(l.path, offset, suffix)
