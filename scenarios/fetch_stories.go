@@ -230,3 +230,39 @@ func sequences(r *Run) {
 		}
 	})
 }
+
+// idleProducers: a broker forgets who was idle for producer.id.expiration.ms, while it runs, and
+// lets whoever comes back begin anywhere. Of those who write it forgets nobody.
+func idleProducers(r *Run) {
+	r.Set("producer.id.expiration.ms", "3000")
+	r.Set("producer.id.expiration.check.interval.ms", "500")
+	tell(r, func(s *story) {
+		topic := s.topic("t", 1)
+		n := 0
+		s.client("producers", func(t *task.T, p *client.Plain) {
+			idle, _, err := p.ProducerID(t)
+			busy, _, err2 := p.ProducerID(t)
+			if !s.ok(err, "producer id") || !s.ok(err2, "producer id") {
+				return
+			}
+			send := func(id int64, seq int32, want *kerr.Error, what string) {
+				n++
+				a, err := p.Produce(t, topic, 0, 9, -1, batch(t.UnixMilli(), client.BatchSpec{ProducerID: id, BaseSequence: seq}, 1, 100, n))
+				_ = s.ok(err, "produce") && s.code(a.Code, want, what)
+			}
+			send(idle, 0, nil, "a first batch")
+			send(idle, 7, kerr.OutOfOrderSequenceNumber, "a leap of who was just there")
+			for seq := range int32(10) {
+				send(busy, seq, nil, "one of many batches")
+				t.Sleep(t.Now().Add(500 * time.Millisecond))
+			}
+			send(busy, 17, kerr.OutOfOrderSequenceNumber, "a leap of who writes all the time")
+			send(idle, 7, nil, "the first batch of who was forgotten")
+			send(idle, 9, kerr.OutOfOrderSequenceNumber, "a leap of who is known again")
+		})
+		s.guard.ProducersExpire = true
+		if s.stop() {
+			s.judgeDirs()
+		}
+	})
+}

@@ -30,6 +30,7 @@ var named = []Scenario{
 	{"prompt-groups", "invariant I30: who waits for the coordinator is answered when its log is synced", promptGroups},
 	{"prompt-control", "invariant I30: who changes the metadata is answered when the change is committed", promptControl},
 	{"fetch-sessions", "KIP-227: what a session leaves out, tells, forgets and refuses", fetchSessions},
+	{"idle-producers", "KIP-98, invariant I18: who was idle for producer.id.expiration.ms is forgotten, and nobody else", idleProducers},
 	{"sequences", "KIP-98: sequences wrap after the largest, and begin anew with an epoch", sequences},
 	{"silent-member", "SPEC G: a member that says nothing for longer than its session is put out", silentMember},
 	{"stale-member", "invariant I28: commits of old generations and strangers are refused", staleMember},

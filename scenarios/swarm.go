@@ -58,6 +58,7 @@ func (r *Run) drawKnobs(rng *rand.Rand) {
 	maybe(3, "connections.max.idle.ms", drawn[int64](rng, 1_000, 600_000))
 	maybe(3, "num.recovery.threads.per.data.dir", drawn[int64](rng, 1, 4))
 	maybe(3, "fetch.max.bytes", drawn[int64](rng, 1024, 55<<20))
+	maybe(4, "producer.id.expiration.check.interval.ms", drawn[int64](rng, 200, 600_000))
 	if rng.IntN(5) == 0 { // the coordinator's log, too
 		r.Set("log.flush.interval.messages", "1")
 		r.Rec.OffsetsSynced = true

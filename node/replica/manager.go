@@ -154,6 +154,7 @@ func (m *Manager) Start() {
 	m.every("high watermark checkpoint", cfg.HighWatermarkCheckpointMs, (*storage.Dir).CheckpointHighWatermarks)
 	m.every("recovery point checkpoint", cfg.RecoveryPointCheckpointMs, (*storage.Dir).CheckpointRecoveryPoints)
 	m.every("log start checkpoint", cfg.LogStartCheckpointMs, (*storage.Dir).CheckpointLogStarts)
+	m.group.Go("idle producers", m.forgetProducers)
 	for _, d := range m.dirs {
 		m.group.Go("dir "+d.Dir.Path(), d.Dir.Run)
 		d.Dir.OnOffline(func(error) { m.group.Go("offline "+d.Dir.Path(), func(*task.T) { m.wakeDir(d.Dir) }) })
@@ -175,6 +176,16 @@ func (m *Manager) every(name string, ms int64, write func(*storage.Dir, *task.T)
 			}
 		}
 	})
+}
+
+// forgetProducers has every replica, whoever leads it, forget the producers that are idle for
+// producer.id.expiration.ms.
+func (m *Manager) forgetProducers(t *task.T) {
+	for t.Sleep(t.Now().Add(millis(m.config().ProducerIDExpirationCheckMs))) {
+		for _, p := range m.Partitions() {
+			p.log.ExpireProducers(t.UnixMilli())
+		}
+	}
 }
 
 // wakeDir lets those who wait for a partition of a failed directory see it.

@@ -428,3 +428,30 @@ func TestTheNumberOfFetchersChangesWhileTheyCopy(t *testing.T) {
 		}
 	})
 }
+
+// Whoever keeps a replica forgets producers that were idle for producer.id.expiration.ms, and
+// nobody else: one that an application makes for each run of its own would be remembered for ever.
+func TestIdleProducersAreForgotten(t *testing.T) {
+	inCluster(t, 2, map[string]string{"producer.id.expiration.ms": "60000", "producer.id.expiration.check.interval.ms": "10000"}, func(c *cluster) {
+		k := c.create(7, 1, 2)
+		c.hear()
+		write := func(id int64, seq int32) {
+			o := record.NewOptions(0)
+			o.ProducerID, o.ProducerEpoch, o.BaseSequence = id, 0, seq
+			r := record.Record{Timestamp: c.tk.UnixMilli(), Value: []byte("v")}
+			_, _, err := c.part(1, k).Append(c.tk, must(record.AppendBatch(nil, o, nil, r)), storage.Client, false)
+			check(err)
+		}
+		write(5, 0)
+		for seq := range int32(9) {
+			write(6, seq)
+			c.tk.Sleep(c.tk.Now().Add(10 * time.Second))
+		}
+		c.caughtUp(k, 1, 2)
+		for id := int32(1); id <= 2; id++ {
+			if p := c.part(id, k).Log().Producers(); len(p) != 1 || p[0].ProducerID != 6 {
+				t.Errorf("broker %d remembers %+v", id, p)
+			}
+		}
+	})
+}
