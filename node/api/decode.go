@@ -3,6 +3,7 @@ package api
 import (
 	"errors"
 	"fmt"
+	"reflect"
 
 	"github.com/twmb/franz-go/pkg/kmsg"
 
@@ -24,6 +25,7 @@ const (
 var (
 	errOverBudget = errors.New("request would decode to more memory than the budget has")
 	errStopping   = errors.New("the broker is stopping")
+	errLongText   = errors.New("a string is longer than 32767 bytes")
 )
 
 // decode reserves memory and decodes the body. held is to be released.
@@ -36,11 +38,22 @@ func (s *Service) decode(t *task.T, e *entry, r *conn.Request) (req kmsg.Request
 	}
 	req = kmsg.RequestForKey(r.Key)
 	req.SetVersion(r.Version)
-	if err := req.ReadFrom(r.Body); err != nil {
+	if err := e.read(req, r); err != nil {
 		s.budget.release(held)
 		return nil, 0, fmt.Errorf("%s version %d does not decode: %w", kmsg.NameForKey(r.Key), r.Version, err)
 	}
 	return req, held, nil
+}
+
+// read fills req with the body.
+func (e *entry) read(req kmsg.Request, r *conn.Request) error {
+	if err := req.ReadFrom(r.Body); err != nil {
+		return err
+	}
+	if r.Version >= e.flexible && len(r.Body) > textMax && hasLongText(reflect.ValueOf(req)) {
+		return errLongText
+	}
+	return nil
 }
 
 // cost estimates what a request will take in memory, in bytes.

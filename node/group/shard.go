@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"slices"
+	"strings"
 	"time"
 
 	"seedlog/clock"
@@ -290,11 +291,20 @@ func sortedKeys[V any](m map[string]V) []string {
 	return keys
 }
 
+// Lengths in bytes: of the longest string of a record, and of a UUID as text.
+const (
+	textMax = 1<<15 - 1
+	uuidLen = 36
+)
+
 // newMemberID is the client's, or the instance's, name and a random UUID (version 4), which
-// nobody in the group has.
+// nobody in the group has. Of a name that is too long it has what fits.
 func (s *Shard) newMemberID(g *group, clientID string, instance *string) string {
 	if instance != nil {
 		clientID = *instance
+	}
+	if most := textMax - uuidLen - len("-"); len(clientID) > most {
+		clientID = strings.ToValidUTF8(clientID[:most], "")
 	}
 	for {
 		id := clientID + "-" + s.uuid()
