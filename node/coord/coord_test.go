@@ -295,6 +295,98 @@ func TestStoppingAnswersThoseWhoWait(t *testing.T) {
 	})
 }
 
+// commits has clients commit at once, one of them after the other, and waits until the first
+// is in the log's hands and the others are queued behind it. answers waits for their codes.
+func (w *world) commits(offsets ...int64) (answers func() []int16) {
+	codes := make([]int16, len(offsets))
+	clients := task.NewGroup(w.t.Runtime(), "clients")
+	s := w.c.shard(0)
+	before := s.inFlight() + s.queued()
+	for i, offset := range offsets {
+		clients.Go(fmt.Sprint("committer of ", offset), func(t *task.T) {
+			codes[i] = (&world{tb: w.tb, t: t, c: w.c}).commit(offset)
+		})
+		w.until("the commit has come", func() bool { return s.inFlight()+s.queued() == before+i+1 })
+	}
+	w.until("one is being appended", func() bool { return s.inFlight() == 1 })
+	return func() []int16 {
+		clients.Wait(w.t)
+		return codes
+	}
+}
+
+// Whoever is queued at a coordinator that ends is answered.
+func TestTheEndAnswersThoseInTheQueue(t *testing.T) {
+	inBoth(t, func(w *world) {
+		w.lead(1)
+		w.log.stick(true)
+		answers := w.commits(1, 2, 3)
+		w.log.lose()
+		w.log.stick(false)
+		for i, code := range answers() {
+			w.want(fmt.Sprint("commit ", i+1), code, CodeNotCoordinator)
+		}
+		w.close()
+	})
+}
+
+// A coordinator that loses its log over what it was told answers the next request, too.
+func TestALossOverWhatWasToldLosesNoRequest(t *testing.T) {
+	inBoth(t, func(w *world) {
+		w.lead(1)
+		w.log.stick(true)
+		answers := w.commits(1, 2, 3)
+		w.c.TopicsDeleted([]string{"t"})
+		w.log.refuse(errGone)
+		w.log.stick(false)
+		codes := answers()
+		w.want("the commit before", codes[0], int16(0))
+		w.want("the next request", codes[1], CodeNotCoordinator)
+		w.want("the one after it", codes[2], CodeNotCoordinator)
+		w.close()
+	})
+}
+
+// What was told comes before what is asked afterwards: an offset that is committed once a topic
+// is deleted is one of the next topic of that name.
+func TestWhatWasToldComesFirst(t *testing.T) {
+	inBoth(t, func(w *world) {
+		w.lead(1)
+		w.log.stick(true)
+		answers := w.commits(1)
+		w.c.TopicsDeleted([]string{"t"})
+		next := w.commits(2)
+		w.log.stick(false)
+		w.want("commit to the old topic", answers()[0], int16(0))
+		w.want("commit to the new one", next()[0], int16(0))
+		w.want("fetch", w.fetch(), int64(2))
+		w.close()
+	})
+}
+
+// The next epoch is another coordinator's, though the broker is the same: whoever waits for
+// members that the new one does not know is sent to it.
+func TestTheNextEpochEndsACoordinator(t *testing.T) {
+	inBoth(t, func(w *world) {
+		w.lead(1)
+		w.want("join", w.join("", 60000, 60000).ErrorCode, int16(0))
+		var code int16
+		done := task.NewEvent(w.t.Runtime(), "test.done")
+		w.t.Go("second", func(t *task.T) {
+			_, code = w.c.Do(t, "g", joinCommand("", 60000, 60000))
+			done.Set()
+		})
+		w.until("it waits", func() bool { return w.state() == "PreparingRebalance" })
+		w.log.stall(true)
+		w.c.Lead(0, 2, w.log)
+		w.until("it is answered while the next one loads", done.IsSet)
+		w.want("the second", code, CodeNotCoordinator)
+		w.log.stall(false)
+		w.close()
+		done.Wait(w.t, clock.Never)
+	})
+}
+
 // A client's task that is told to stop does not wait for the group.
 func TestAStoppingClientLeaves(t *testing.T) {
 	inBoth(t, func(w *world) {
@@ -354,6 +446,12 @@ func (s *shard) inFlight() int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.inflight
+}
+
+func (s *shard) queued() int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return len(s.mailbox)
 }
 
 func joinCommand(member string, sessionMs, rebalanceMs int32) func(group.Ticket) group.Command {

@@ -111,11 +111,14 @@ func wake(t *task.T) {
 	}
 }
 
-// take returns what was told, and the next request.
+// take returns what was told, or else the next request: what was told comes first, and if the
+// log is lost over it, the requests are still in the mailbox to be answered.
 func (s *shard) take() (told []group.Command, o *op) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	told, s.told = s.told, nil
+	if told, s.told = s.told, nil; told != nil {
+		return told, nil
+	}
 	if len(s.mailbox) > 0 {
 		o = s.mailbox[0]
 		s.mailbox[0] = nil

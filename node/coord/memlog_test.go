@@ -19,7 +19,8 @@ type memLog struct {
 	end     int64
 	hw      int64
 	held    bool
-	stalled bool
+	stalled bool // nothing is read
+	stuck   bool // nothing is appended
 	gone    bool
 	next    error // of the next append
 	wakes   []func()
@@ -33,15 +34,31 @@ func newMemLog(rt task.Runtime) *memLog {
 
 func (l *memLog) Append(t *task.T, batch []byte) (int64, error) {
 	l.mu.Lock()
+	err := l.next
+	l.next = nil
+	l.mu.Unlock()
+	l.while(t, &l.stuck)
+	l.mu.Lock()
 	defer l.mu.Unlock()
-	if l.gone {
+	switch {
+	case l.gone:
 		return 0, errGone
-	}
-	if err := l.next; err != nil {
-		l.next = nil
+	case err != nil:
 		return 0, err
 	}
 	return l.add(append([]byte(nil), batch...)), nil
+}
+
+// while waits until what holds the log up is over, or the task stops.
+func (l *memLog) while(t *task.T, hindrance *bool) {
+	for {
+		l.mu.Lock()
+		on := *hindrance
+		l.mu.Unlock()
+		if !on || !t.Sleep(t.Now().Add(time.Millisecond)) {
+			return
+		}
+	}
 }
 
 func (l *memLog) add(batch []byte) int64 {
@@ -80,14 +97,7 @@ func (l *memLog) Bounds() (int64, int64) {
 }
 
 func (l *memLog) Read(t *task.T, offset int64, max int32) ([]byte, error) {
-	for {
-		l.mu.Lock()
-		stalled := l.stalled
-		l.mu.Unlock()
-		if !stalled || !t.Sleep(t.Now().Add(time.Millisecond)) {
-			break
-		}
-	}
+	l.while(t, &l.stalled)
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	for i, b := range l.batches {
@@ -133,6 +143,9 @@ func (l *memLog) lose() { l.change(func() { l.gone = true }) }
 
 func (l *memLog) stall(on bool) { l.change(func() { l.stalled = on }) }
 
+func (l *memLog) stick(on bool) { l.change(func() { l.stuck = on }) }
+
+// refuse has the next append that begins fail.
 func (l *memLog) refuse(err error) { l.change(func() { l.next = err }) }
 
 func (l *memLog) change(fn func()) {
