@@ -1,7 +1,11 @@
 package group
 
-// sweepMax bounds the tombstones of one batch.
-const sweepMax = 1000
+// Bounds of one batch of tombstones. A key may be as long as the id of its group, and a batch
+// that the log finds too large would be tried again and again, and nothing behind it swept.
+const (
+	sweepMax   = 1000
+	sweepBytes = 256 << 10
+)
 
 func (s *Shard) scheduleRetention() {
 	s.setTimer(TimerKey{Kind: TimerRetention}, s.after(s.cfg.OffsetsRetentionCheckMs))
@@ -16,11 +20,27 @@ type doomed struct {
 // sweep collects the tombstones of one batch.
 type sweep struct {
 	records []Record
+	bytes   int // of the keys
 	offsets int
 	groups  int
 }
 
-func (w *sweep) full() bool { return len(w.records) >= sweepMax }
+func (w *sweep) full() bool { return len(w.records) >= sweepMax || w.bytes >= sweepBytes }
+
+func (w *sweep) offset(k OffsetKey) {
+	w.add(offsetTombstone(k))
+	w.offsets++
+}
+
+func (w *sweep) group(id string) {
+	w.add(groupTombstone(id))
+	w.groups++
+}
+
+func (w *sweep) add(r Record) {
+	w.records = append(w.records, r)
+	w.bytes += len(r.Key)
+}
 
 // expireOffsets writes tombstones for offsets past their retention, for offsets of deleted
 // topics, and for empty groups that have none left. More than a batch of them: the rest
@@ -88,8 +108,7 @@ func (s *Shard) sweepDoomed(w *sweep) {
 		}
 		rest = append(rest, d)
 		if !w.full() {
-			w.records = append(w.records, offsetTombstone(d.key))
-			w.offsets++
+			w.offset(d.key)
 		}
 	}
 	s.doomed = rest
@@ -108,12 +127,10 @@ func (s *Shard) sweepGroup(g *group, w *sweep) {
 		if w.full() {
 			return
 		}
-		w.records = append(w.records, offsetTombstone(OffsetKey{g.id, tp.topic, tp.partition}))
-		w.offsets++
+		w.offset(OffsetKey{g.id, tp.topic, tp.partition})
 	}
 	if !left && g.durable != nil && g.state == Empty && len(g.pendingJoin) == 0 {
-		w.records = append(w.records, groupTombstone(g.id))
-		w.groups++
+		w.group(g.id)
 	}
 }
 
