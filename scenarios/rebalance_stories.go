@@ -12,17 +12,22 @@ import (
 
 // joinAlone makes a generation of one member, which gets no assignment yet.
 func (s *story) joinAlone(t *task.T, p *client.Plain, session, rebalance time.Duration) *kmsg.JoinGroupResponse {
+	resp := s.call(t, p, joinRequest(session, rebalance), func(r kmsg.Response) int16 { return r.(*kmsg.JoinGroupResponse).ErrorCode })
+	if resp == nil || !s.code(resp.(*kmsg.JoinGroupResponse).ErrorCode, nil, "join") {
+		return nil
+	}
+	return resp.(*kmsg.JoinGroupResponse)
+}
+
+// joinRequest is of a member without an id.
+func joinRequest(session, rebalance time.Duration) *kmsg.JoinGroupRequest {
 	req := kmsg.NewPtrJoinGroupRequest()
 	req.Version, req.Group, req.ProtocolType = 3, "g", "consumer"
 	req.SessionTimeoutMillis, req.RebalanceTimeoutMillis = int32(session.Milliseconds()), int32(rebalance.Milliseconds())
 	proto := kmsg.NewJoinGroupRequestProtocol()
 	proto.Name = "all"
 	req.Protocols = append(req.Protocols, proto)
-	resp := s.call(t, p, req, func(r kmsg.Response) int16 { return r.(*kmsg.JoinGroupResponse).ErrorCode })
-	if resp == nil || !s.code(resp.(*kmsg.JoinGroupResponse).ErrorCode, nil, "join") {
-		return nil
-	}
-	return resp.(*kmsg.JoinGroupResponse)
+	return req
 }
 
 // unassignedMember: a generation without an assignment is no stable one, in half of the runs for a
