@@ -118,6 +118,66 @@ func overtakenCoordinator(r *Run) {
 	})
 }
 
+// lateTombstone is a topic that is deleted and made again while its coordinator can write nothing:
+// who asks for the offset by the new topic's id is not told that of the old one.
+func lateTombstone(r *Run) {
+	r.Set("offsets.topic.num.partitions", "1")
+	r.Set("replica.lag.time.max.ms", "1000")
+	tellCluster(r, six(1), func(s *tale) {
+		offsets := s.replicated(offsetsTopic, []int32{4, 5}, [2]string{"min.insync.replicas", "2"})
+		old := s.replicated("t", []int32{1})
+		s.at(4, "commit", func(t *task.T, p *client.Plain) {
+			if !s.findCoordinator(t, p) {
+				return
+			}
+			req := kmsg.NewPtrOffsetCommitRequest()
+			req.Version, req.Group, req.Generation = 10, "g", -1
+			part := kmsg.NewOffsetCommitRequestTopicPartition()
+			part.Offset = 5
+			rt := kmsg.NewOffsetCommitRequestTopic()
+			rt.TopicID, rt.Partitions = old.ID, append(rt.Partitions, part)
+			req.Topics = append(req.Topics, rt)
+			code := func(r kmsg.Response) int16 { return r.(*kmsg.OffsetCommitResponse).Topics[0].Partitions[0].ErrorCode }
+			if resp := s.call(t, p, req, code); resp != nil {
+				s.code(code(resp), nil, "commit")
+			}
+		})
+		s.kill(5)
+		s.isr(offsets, 1)
+		s.at(1, "delete", func(t *task.T, p *client.Plain) {
+			code, err := p.Delete(t, "t")
+			if s.ok(err, "delete") {
+				s.code(code, nil, "delete")
+			}
+		})
+		again := s.replicated("t", []int32{1})
+		s.at(4, "read by name", func(t *task.T, p *client.Plain) {
+			got, code := s.readOffset(t, p)
+			s.must(code == 0 && got == 5, "scenario", "the offset is %d (%s), and its tombstone was not to be written yet", got, client.CodeName(code))
+		})
+		s.at(4, "read by id", func(t *task.T, p *client.Plain) {
+			req := kmsg.NewPtrOffsetFetchRequest()
+			req.Version = 10
+			rt := kmsg.NewOffsetFetchRequestGroupTopic()
+			rt.TopicID, rt.Partitions = again.ID, []int32{0}
+			g := kmsg.NewOffsetFetchRequestGroup()
+			g.Group, g.Topics = "g", append(g.Topics, rt)
+			req.Groups = append(req.Groups, g)
+			resp, err := p.Call(t, req)
+			if !s.ok(err, "OffsetFetch") {
+				return
+			}
+			got := resp.(*kmsg.OffsetFetchResponse).Groups[0]
+			if s.code(got.ErrorCode, nil, "OffsetFetch") {
+				o := got.Topics[0].Partitions[0]
+				s.must(o.ErrorCode == 0 && o.Offset == -1, "I28", "the offset is %d (%s) in a new topic of the same name", o.Offset, client.CodeName(o.ErrorCode))
+			}
+		})
+		s.start(5)
+		s.isr(offsets, 2)
+	})
+}
+
 // endedCoordinator is a coordinator whose broker leads on in the next epoch: who waits for other
 // members there is sent to the next one at once, and so is who is queued behind an append that
 // waits for the disk.

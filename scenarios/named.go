@@ -133,6 +133,7 @@ var named = []Scenario{
 	{"overtaken-coordinator", "invariant I27: a coordinator writes in no later epoch than its own", overtakenCoordinator},
 	{"ended-coordinator", "invariant I30: who waits at a coordinator is answered when its epoch ends", endedCoordinator},
 	{"coordinators-disk", "invariant I30: who is queued at a coordinator is answered when its disk fails", coordinatorsDisk},
+	{"late-tombstone", "KIP-848, invariant I28: an offset that was committed by a topic's id is told to nobody who asks by another", lateTombstone},
 	{"long-texts", "invariants I28, I30: no string of a request is so long that it harms a coordinator", longTexts},
 	{"unknown-epoch", "KIP-279: who does not know the epoch that its leader names cuts all later ones off", unknownEpoch},
 	{"without-directory", "KIP-858, KIP-966: who comes back without a directory is no eligible leader of what was there", withoutDirectory},

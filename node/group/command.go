@@ -83,8 +83,8 @@ type Commit struct {
 	Req    *kmsg.OffsetCommitRequest
 }
 
-// Fetch asks for offsets of one group; Topics nil asks for all. Topics have names. It is
-// answered with [FetchReply].
+// Fetch asks for offsets of one group; Topics nil asks for all. Topics have names, and ids if
+// the request came with ids. It is answered with [FetchReply].
 type Fetch struct {
 	Ticket        Ticket
 	Group         string

@@ -145,7 +145,7 @@ func (s *Shard) fetch(c Fetch) {
 		rt := kmsg.NewOffsetFetchResponseGroupTopic()
 		rt.Topic, rt.TopicID = t.Topic, t.TopicID
 		for _, p := range t.Partitions {
-			rt.Partitions = append(rt.Partitions, s.fetchOne(g, t.Topic, p, c.RequireStable))
+			rt.Partitions = append(rt.Partitions, s.fetchOne(g, t, p, c.RequireStable))
 		}
 		r.Topics = append(r.Topics, rt)
 	}
@@ -181,22 +181,29 @@ func (g *group) sortedOffsets() []topicPartition {
 	return tps
 }
 
-func (s *Shard) fetchOne(g *group, topic string, partition int32, stable bool) kmsg.OffsetFetchResponseGroupTopicPartition {
+func (s *Shard) fetchOne(g *group, t kmsg.OffsetFetchRequestGroupTopic, partition int32, stable bool) kmsg.OffsetFetchResponseGroupTopicPartition {
 	p := kmsg.NewOffsetFetchResponseGroupTopicPartition()
 	none := ""
 	p.Partition, p.Offset, p.LeaderEpoch, p.Metadata = partition, -1, -1, &none
 	if g == nil {
 		return p
 	}
-	if stable && s.inTransaction(g, OffsetKey{g.id, topic, partition}) {
+	if stable && s.inTransaction(g, OffsetKey{g.id, t.Topic, partition}) {
 		p.ErrorCode = kerr.UnstableOffsetCommit.Code
 		return p
 	}
-	if o, ok := g.offsets[topicPartition{topic, partition}]; ok {
+	if o, ok := g.offsets[topicPartition{t.Topic, partition}]; ok && o.isOf(t.TopicID) {
 		p.Offset, p.LeaderEpoch = o.Offset.Offset, o.LeaderEpoch
 		p.Metadata = &o.Metadata
 	}
 	return p
+}
+
+// isOf: an offset that was committed by the id of a topic is of no later one of the same name.
+// Who names no id asks for whatever topic has the name.
+func (o Offset) isOf(topic [16]byte) bool {
+	var none [16]byte
+	return o.TopicID == none || topic == none || o.TopicID == topic
 }
 
 // inTransaction: an open transaction has an offset for the key.
