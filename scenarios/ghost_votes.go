@@ -3,6 +3,7 @@ package scenarios
 import (
 	"encoding/json"
 
+	"seedlog/checker/cluster"
 	"seedlog/node/raft"
 	"seedlog/sim/simdisk"
 )
@@ -26,4 +27,10 @@ func (g *ghost) granted(s *server, n raft.Note) {
 		}
 	}
 	g.r.Failf("I9", s.Name, "voted for %d in epoch %d, and that is not durable", n.Replica.ID, n.Epoch)
+}
+
+// voted is I35 for a change of the voters that a client was told is made.
+func (g *ghost) voted(id int32, directory [16]byte, votes bool) {
+	g.look()
+	g.quorum.Answered(cluster.Voter{ID: id, Directory: directory}, votes)
 }

@@ -173,13 +173,16 @@ func (s *tale) returns(old *server) {
 }
 
 // removesItself: a leader of the quorum that is asked to remove itself does so, and ends with
-// the commit of that.
+// the commit of that. Its own log does not count for it: of two others both must have it.
 func (s *tale) removesItself() {
 	c := s.leads(func(c *server) bool { return true })
 	if s.failed {
 		return
 	}
-	s.removeVoter(c, c.id, 2*time.Second)
+	others := s.others(c)
+	s.apart(others[0], c.id, others[1])
+	s.removeVoter(c, c.id, 300*time.Millisecond)
+	s.together()
 	s.leads(func(now *server) bool { return now != c })
 	s.until("it is no voter", 20*time.Second, func() bool {
 		s.cluster.ghost.look()
@@ -306,7 +309,7 @@ func restartedController(r *Run) {
 }
 
 // removeVoter asks a leader of the quorum to remove a voter, and waits for so long; what it
-// answers, and whether it does, depends on how long it leads.
+// answers, and whether it does, depends on how long it leads. If it says that it is done, it is.
 func (s *tale) removeVoter(leader *server, id int32, within time.Duration) {
 	e, group := s.Env(within)
 	done := false
@@ -314,8 +317,11 @@ func (s *tale) removeVoter(leader *server, id int32, within time.Duration) {
 		req := kmsg.NewPtrRemoveRaftVoterRequest()
 		req.VoterID, req.VoterDirectoryID = id, directoryID(id)
 		p := client.OpenAt(t, &e, leader.Name+":9093")
-		_, err := p.Call(t, req)
+		resp, err := p.Call(t, req)
 		s.Rec.Note(0, "node %d asked to remove voter %d: %v", leader.id, id, err)
+		if err == nil && resp.(*kmsg.RemoveRaftVoterResponse).ErrorCode == 0 {
+			s.cluster.ghost.voted(id, directoryID(id), false)
+		}
 		p.Close()
 		done = true
 	})

@@ -137,5 +137,9 @@ var named = []Scenario{
 	{"long-texts", "invariants I28, I30: no string of a request is so long that it harms a coordinator", longTexts},
 	{"unknown-epoch", "KIP-279: who does not know the epoch that its leader names cuts all later ones off", unknownEpoch},
 	{"without-directory", "KIP-858, KIP-966: who comes back without a directory is no eligible leader of what was there", withoutDirectory},
+	{"deaf-voter", "KIP-996: who hears the leader is not for another", deafVoter},
+	{"installing-voter", "KIP-630: a leader of the quorum hears of a voter that fetches a snapshot", installingVoter},
+	{"two-controllers-shutdown", "SPEC R10: the next controller, too, waits until all have read who leads instead of who stops", shutdownOfTwoControllers},
+	{"patient-leader", "SPEC R3: a new leader gives the members of its ISR the time that followers have", patientLeader},
 	{"coordinator-durability", "KAFKA-10284: what the coordinator answered survives a power loss where topics are synced", coordinatorDurability},
 }

@@ -136,7 +136,7 @@ func DrawClusterWorkload(rng *rand.Rand, r *Run) *Workload {
 		}
 		o.Shrink = r.cluster.voting == changingVoters
 		o.Features = r.cluster.features
-		o.Did = r.count
+		o.Did, o.Voted = r.count, r.cluster.ghost.voted
 		w.add(group, "operator", o.Run)
 	}
 	r.drawDirMoves(w)

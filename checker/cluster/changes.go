@@ -83,6 +83,31 @@ func (q *Quorum) Raised(leader int32, offset int64) {
 	}
 }
 
+// Answered is I35 for a change of the voters that a client was told is made: a majority of the
+// voters after it has it durably, so whatever happens in the quorum after, it is made.
+func (q *Quorum) Answered(v Voter, votes bool) {
+	if slices.Contains(q.voters, v) == votes {
+		return
+	}
+	for i := range q.logs {
+		for j := range q.logs[i].batches {
+			b := &q.logs[i].batches[j]
+			if !b.IsControl() {
+				continue
+			}
+			records, err := b.Records()
+			if err != nil {
+				continue
+			}
+			after := votersIn(records)
+			if after != nil && slices.Contains(after, v) == votes && q.have(after, b) > len(after)/2 {
+				return
+			}
+		}
+	}
+	q.v.Failf("I35", "metadata log", "a client was told that voter %d with the directory %x is in the quorum: %v, and no majority has that durably; the voters are %v", v.ID, v.Directory, votes, q.voters)
+}
+
 // have counts the voters that have a batch durably.
 func (q *Quorum) have(voters []Voter, b *logfile.Batch) (n int) {
 	for _, v := range voters {

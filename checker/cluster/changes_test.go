@@ -53,6 +53,52 @@ func TestVotersChangeOneAtATimeAndAfterACommit(t *testing.T) {
 	}
 }
 
+func TestAnAnsweredChangeOfVotersIsOnAMajorityOfThem(t *testing.T) {
+	dirs := []ID{{1}, {2}, {3}}
+	all := []Voter{{1, dirs[0]}, {2, dirs[1]}, {3, dirs[2]}}
+	began, without1 := leads(0, 1, 1), votersRec(1, 1, all[1], all[2])
+	for _, c := range []struct {
+		name string
+		then func(q *Quorum)
+		want string
+	}{
+		{"committed", func(q *Quorum) {
+			q.See(2, 0, logs{began, without1}, 0, 2)
+			q.See(3, 0, logs{began, without1}, 0, 2)
+			q.Advance()
+			q.Answered(all[0], false)
+		}, ""},
+		{"committed, and a newer epoch has begun", func(q *Quorum) {
+			q.See(2, 0, logs{began, without1, leads(2, 2, 2)}, 0, 2)
+			q.See(3, 0, logs{began, without1}, 0, 2)
+			q.Advance()
+			q.Answered(all[0], false)
+		}, ""},
+		{"on the leader alone, which it removes", func(q *Quorum) { q.Answered(all[0], false) }, "I35"},
+		{"on the leader and one of those that stay", func(q *Quorum) {
+			q.See(2, 0, logs{began, without1}, 0, 2)
+			q.Answered(all[0], false)
+		}, "I35"},
+		{"written by both that stay, and durable on one", func(q *Quorum) {
+			q.See(2, 0, logs{began, without1}, 0, 2)
+			q.See(3, 0, logs{began, without1}, 0, 1)
+			q.Answered(all[0], false)
+		}, "I35"},
+		{"nobody heard of it", func(q *Quorum) { q.Answered(Voter{2, ID{9}}, true) }, "I35"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			var v checker.Verdict
+			q := NewQuorum(3, all, &v)
+			for i, d := range dirs {
+				q.Directory(int32(i+1), d)
+			}
+			q.See(1, 0, logs{began, without1}, 0, 2)
+			c.then(q)
+			found(t, &v, c.want)
+		})
+	}
+}
+
 func TestConfiguredVotersAreNamedAsTheyAre(t *testing.T) {
 	dirs := []ID{{1}, {2}, {3}}
 	all := []Voter{{1, dirs[0]}, {2, dirs[1]}, {3, dirs[2]}}

@@ -284,11 +284,17 @@ func (q *Quorum) Unsettled() (names func(topic ID, index int32) bool) {
 
 // Leader is who leads the newest epoch that has a first batch, or -1.
 func (q *Quorum) Leader() int32 {
-	newest, id := int32(-1), int32(-1)
-	for epoch, leader := range q.leaders { //order: the largest of them
-		if epoch > newest {
-			newest, id = epoch, leader
-		}
+	if id, ok := q.leaders[q.Epoch()]; ok {
+		return id
 	}
-	return id
+	return -1
+}
+
+// Epoch is the newest that has a first batch, or -1.
+func (q *Quorum) Epoch() int32 {
+	newest := int32(-1)
+	for epoch := range q.leaders { //order: the largest of them
+		newest = max(newest, epoch)
+	}
+	return newest
 }

@@ -91,9 +91,17 @@ func (o *Operator) removeVoter(t *task.T, conn *Conn, m quorumMember) error {
 	req.VoterID, req.VoterDirectoryID = m.id, m.dir
 	resp, err := conn.Call(t, req, o.deadline(t))
 	if err == nil {
-		o.did("voter-removal", resp.(*kmsg.RemoveRaftVoterResponse).ErrorCode)
+		o.voted("voter-removal", resp.(*kmsg.RemoveRaftVoterResponse).ErrorCode, m, false)
 	}
 	return err
+}
+
+// voted takes the answer to a change of the voters that is answered when it is made.
+func (o *Operator) voted(what string, code int16, m quorumMember, votes bool) {
+	o.did(what, code)
+	if code == 0 && o.Voted != nil {
+		o.Voted(m.id, m.dir, votes)
+	}
 }
 
 func (o *Operator) addVoter(t *task.T, conn *Conn, c Candidate, dir [16]byte) error {
@@ -106,10 +114,15 @@ func (o *Operator) addVoter(t *task.T, conn *Conn, c Candidate, dir [16]byte) er
 	l.Name, l.Host, l.Port = "CONTROLLER", c.Host, c.Port
 	req.Listeners = append(req.Listeners, l)
 	resp, err := conn.Call(t, req, o.deadline(t))
-	if err == nil {
+	switch {
+	case err != nil:
+		return err
+	case req.Version >= 1 && !req.AckWhenCommitted: // the answer says that the leader has it
 		o.did("voter-addition", resp.(*kmsg.AddRaftVoterResponse).ErrorCode)
+	default:
+		o.voted("voter-addition", resp.(*kmsg.AddRaftVoterResponse).ErrorCode, quorumMember{c.ID, dir}, true)
 	}
-	return err
+	return nil
 }
 
 // Feature is one whose level may be changed, within a range.

@@ -28,6 +28,8 @@ type Operator struct {
 	Pace         time.Duration
 	// Did counts what was accepted.
 	Did func(what string, effective bool)
+	// Voted, if it is set, hears of a change of the voters that was answered as made.
+	Voted func(id int32, directory [16]byte, votes bool)
 }
 
 // Run works until the budget is spent.
