@@ -57,7 +57,7 @@ func (r *Replicas) Began(node int32, name string, epoch int32, offset int64, at 
 //     that was elected since the last beginning that was judged;
 //   - or the leader itself crashed and lost it, and either as many replicas crashed since they
 //     were last in the ISR as min.insync.replicas asks for, or there are no eligible leader
-//     replicas to keep the last member out of the ISR.
+//     replicas to keep the last member out of the ISR, or were none as the others left.
 func (r *Replicas) Losses() (losses []Loss) {
 	for _, p := range r.list {
 		m := r.State.Find(p.id, index(p.name))
@@ -82,7 +82,7 @@ func (r *Replicas) Losses() (losses []Loss) {
 func (r *Replicas) lost(p *replicated, m *Partition, b beginning) (loss Loss, lost bool) {
 	unclean := r.State.Unclean(m.Topic) && m.strangers(p.leads, b.epoch)
 	p.leads = max(p.leads, b.epoch)
-	lawful := p.crashed(b.node) && (len(p.lossy) >= r.State.MinISR(m) || !r.State.ELR())
+	lawful := p.crashed(b.node) && len(p.lossy) >= r.State.lossNeeds(m)
 	offset := min(b.offset, p.agrees(b.node))
 	if unclean { // who led before may still be told of, and tell, more
 		// The leader may have records of its own where others committed: what was told there is gone, too.
@@ -95,8 +95,8 @@ func (r *Replicas) lost(p *replicated, m *Partition, b beginning) (loss Loss, lo
 	switch {
 	case unclean, lawful: // of what is gone some may have been told to nobody yet
 	default:
-		r.v.Failf("I4", p.name, "node %d leads in epoch %d from %d on, and %d was told to be committed; min.insync.replicas %d, crashed: %s",
-			b.node, b.epoch, offset, b.told, r.State.MinISR(m), p.crashes())
+		r.v.Failf("I4", p.name, "node %d leads in epoch %d from %d on, and %d was told to be committed; min.insync.replicas %d, kept by %d, crashed: %s",
+			b.node, b.epoch, offset, b.told, r.State.MinISR(m), m.kept, p.crashes())
 	}
 	p.told, p.cuts = min(p.told, offset), p.cuts+1
 	p.committed = p.committed[:position(p.committed, offset)]

@@ -198,7 +198,7 @@ func (r *Replicas) Affords(node int32) bool {
 				others++
 			}
 		}
-		if others+1 >= r.State.MinISR(m) || !r.State.ELR() && len(m.ISR) < 2 {
+		if others+1 >= min(r.State.MinISR(m), m.kept) || !r.State.ELR() && len(m.ISR) < 2 {
 			return false
 		}
 	}

@@ -120,6 +120,29 @@ func TestReplicasFindLostAndChangedLogs(t *testing.T) {
 		{"both lost power", 1, func(r *Replicas) { r.Crashed(2, yes); r.Crashed(1, yes); again(r, 2); begins(r, 2, 1, 9) }, ""},
 		{"both lost power, another one leads", 1, func(r *Replicas) { r.Crashed(2, yes); r.Crashed(1, yes); begins(r, 3, 1, 9) }, "I4"},
 		{"the last member lost power, nobody keeps eligible leaders", 0, func(r *Replicas) { r.Crashed(2, yes); again(r, 2); begins(r, 2, 1, 9) }, ""},
+		{"the last member lost power, and who left before eligible leaders were kept is none", 0, func(r *Replicas) {
+			isr(r, 2)
+			r.State.apply([][]byte{featureRec("eligible.leader.replicas.version", 1)}, 51)
+			r.Crashed(2, yes)
+			again(r, 2)
+			begins(r, 2, 2, 9)
+		}, ""},
+		{"the same where it was not the last any more", 0, func(r *Replicas) {
+			isr(r, 2)
+			r.State.apply([][]byte{featureRec("eligible.leader.replicas.version", 1)}, 51)
+			isr(r, 2, 3)
+			isr(r, 2)
+			r.Crashed(2, yes)
+			again(r, 2)
+			begins(r, 2, 4, 9)
+		}, "I4"},
+		{"the same where it was killed, and lost nothing of its own", 0, func(r *Replicas) {
+			isr(r, 2)
+			r.State.apply([][]byte{featureRec("eligible.leader.replicas.version", 1)}, 51)
+			r.Crashed(2, no)
+			again(r, 2)
+			begins(r, 2, 2, 9)
+		}, "I4"},
 		{"the last member lost power, and was told of what it lost later", 0, func(r *Replicas) {
 			alone(r, 2)
 			r.Crashed(2, yes)

@@ -20,6 +20,9 @@ type Partition struct {
 	Leader, LeaderEpoch, Epoch int32
 	// Placed is the metadata offset at which its replicas changed last.
 	Placed int64
+	// kept is the largest number of replicas that were in the ISR or eligible at a time, since
+	// eligible leader replicas are kept: only so many have what is committed, for sure.
+	kept int
 	// joined is where each member of the ISR came into it, 0 if that is not known: a snapshot does
 	// not say.
 	joined map[int32]int64
@@ -195,6 +198,16 @@ func (s *State) MinISR(p *Partition) int {
 	return min(n, len(p.Replicas))
 }
 
+// lossNeeds is how many unclean ends it takes to lose something that is committed: as many as there
+// are replicas that have it for sure. That of the last member is enough where no eligible leader
+// replicas are kept, and none were as others left the ISR.
+func (s *State) lossNeeds(p *Partition) int {
+	if !s.ELR() {
+		return 1
+	}
+	return min(s.MinISR(p), p.kept)
+}
+
 // apply replays one batch of committed records.
 func (s *State) apply(values [][]byte, at int64) {
 	if !s.loading {
@@ -292,6 +305,9 @@ func (s *State) record(rec any, at int64) {
 		s.features[r.name] = r.level
 		s.finalized = append(s.finalized, r)
 		s.elrEnds = s.elrEnds || before && !s.ELR()
+		if !before && s.ELR() {
+			s.elrBegins()
+		}
 	case registerController:
 		s.controllers[r.id] = r.features
 	case configRecord:
@@ -308,6 +324,18 @@ func (s *State) record(rec any, at int64) {
 		s.next = r.next
 	}
 }
+
+// elrBegins: who left an ISR before that is eligible nowhere, whatever it has, though the ISR may be
+// too small.
+func (s *State) elrBegins() {
+	for _, p := range s.Partitions {
+		p.kept = 0
+		p.keeps()
+	}
+}
+
+// keeps takes what the records made of the ISR and of who is eligible.
+func (p *Partition) keeps() { p.kept = max(p.kept, len(p.ISR)+len(p.ELR)) }
 
 func (s *State) touch(p *Partition) {
 	if !p.touched {
@@ -338,6 +366,7 @@ func (s *State) partition(r partitionRecord, at int64) {
 	p.join(r.isr, at)
 	p.Replicas, p.ISR, p.ELR, p.known, p.Adding, p.Removing = r.replicas, r.isr, r.elr, r.known, r.adding, r.removing
 	p.Leader, p.LeaderEpoch, p.Epoch, p.dirs, p.recovering = r.leader, r.leaderEpoch, r.epoch, r.dirs, r.recovering == 1
+	p.keeps()
 }
 
 // join notes who comes into the ISR, before it is the partition's.
@@ -387,6 +416,7 @@ func (s *State) change(r partitionChange, at int64) {
 		s.elected(&was, p, at)
 	}
 	p.Epoch++
+	p.keeps()
 	s.reassigned(&was, p, at)
 }
 
