@@ -9,6 +9,7 @@ import (
 	"seedlog/checker/history"
 	"seedlog/clock/task"
 	"seedlog/scenarios/client"
+	"seedlog/sim"
 )
 
 // tale is a story of a cluster. Its first three nodes are the quorum; what it does to the data
@@ -275,6 +276,11 @@ func (s *tale) start(ids ...int32) bool {
 func (s *tale) stopNode(id int32) bool {
 	inc := s.node(id).Incarnation()
 	s.node(id).Stop()
+	return s.stopped(id, inc)
+}
+
+// stopped waits until an incarnation of a node that was asked to stop has done so, cleanly.
+func (s *tale) stopped(id int32, inc *sim.Incarnation) bool {
 	if !s.until("the node stops", stopWithin, func() bool { ended, _ := inc.Ended(); return ended }) {
 		return false
 	}
