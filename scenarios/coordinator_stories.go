@@ -299,12 +299,9 @@ func longTexts(r *Run) {
 	const most = 1<<15 - 1
 	tell(r, func(s *story) {
 		s.topic("t", 40)
-		s.client("ask for a group whose id fits into no record", func(t *task.T, p *client.Plain) {
-			req := kmsg.NewPtrOffsetFetchRequest()
-			req.Version = 8
-			g := kmsg.NewOffsetFetchRequestGroup()
-			g.Group = strings.Repeat("g", most+1)
-			req.Groups = append(req.Groups, g)
+		s.client("join a group whose id fits into no record", func(t *task.T, p *client.Plain) {
+			req := joinRequest(10*time.Second, 10*time.Second)
+			req.Version, req.Group = 6, strings.Repeat("g", most+1)
 			_, err := p.Call(t, req)
 			s.must(err != nil, "codes", "a group id of %d bytes is taken", most+1)
 		})

@@ -3,7 +3,6 @@ package api
 import (
 	"errors"
 	"fmt"
-	"reflect"
 
 	"github.com/twmb/franz-go/pkg/kmsg"
 
@@ -38,22 +37,11 @@ func (s *Service) decode(t *task.T, e *entry, r *conn.Request) (req kmsg.Request
 	}
 	req = kmsg.RequestForKey(r.Key)
 	req.SetVersion(r.Version)
-	if err := e.read(req, r); err != nil {
+	if err := req.ReadFrom(r.Body); err != nil {
 		s.budget.release(held)
 		return nil, 0, fmt.Errorf("%s version %d does not decode: %w", kmsg.NameForKey(r.Key), r.Version, err)
 	}
 	return req, held, nil
-}
-
-// read fills req with the body.
-func (e *entry) read(req kmsg.Request, r *conn.Request) error {
-	if err := req.ReadFrom(r.Body); err != nil {
-		return err
-	}
-	if r.Version >= e.flexible && len(r.Body) > textMax && hasLongText(reflect.ValueOf(req)) {
-		return errLongText
-	}
-	return nil
 }
 
 // cost estimates what a request will take in memory, in bytes.

@@ -11,7 +11,7 @@ import (
 )
 
 // A compact string says its length in as many bytes as it takes, a record's in two. What would
-// not fit is refused wherever it stands in a request.
+// not fit is refused wherever it stands in a request of which something gets into records.
 func TestStringsThatFitIntoNoRecordAreRefused(t *testing.T) {
 	commit := func(group, metadata string) kmsg.Request {
 		req := kmsg.NewPtrOffsetCommitRequest()
@@ -24,24 +24,36 @@ func TestStringsThatFitIntoNoRecordAreRefused(t *testing.T) {
 		req.Topics = append(req.Topics, rt)
 		return req
 	}
+	join := func(protocol, reason string) kmsg.Request {
+		req := kmsg.NewPtrJoinGroupRequest()
+		req.Version, req.Reason = 8, &reason
+		p := kmsg.NewJoinGroupRequestProtocol()
+		p.Name = protocol
+		req.Protocols = append(req.Protocols, p)
+		return req
+	}
+	sync := func(instance string) kmsg.Request {
+		req := kmsg.NewPtrSyncGroupRequest()
+		req.Version, req.InstanceID = 4, &instance
+		return req
+	}
 	fits, long := strings.Repeat("x", textMax), strings.Repeat("x", textMax+1)
-	keys := kmsg.NewPtrFindCoordinatorRequest()
-	keys.Version, keys.CoordinatorKeys = 4, []string{"a", long}
 	for _, c := range []struct {
 		name string
 		req  kmsg.Request
 		want error
 	}{
 		{"the longest that fit", commit(fits, fits), nil},
+		{"the same of another request", join(fits, fits), nil},
 		{"a string", commit(long, ""), errLongText},
 		{"a string that may be null, in an array in an array", commit("", long), errLongText},
-		{"one of an array", keys, errLongText},
+		{"a string in an array", join(long, ""), errLongText},
+		{"a string behind an array", join("", long), errLongText},
+		{"a string that may be null", sync(long), errLongText},
 	} {
 		e := serviceOf(t, Broker).entry(c.req.Key())
-		req := kmsg.RequestForKey(c.req.Key())
-		req.SetVersion(c.req.GetVersion())
 		r := &conn.Request{Key: c.req.Key(), Version: c.req.GetVersion(), Body: c.req.AppendTo(nil)}
-		if err := e.read(req, r); !errors.Is(err, c.want) {
+		if _, err := e.cost(r); !errors.Is(err, c.want) {
 			t.Errorf("%s: %v, want %v", c.name, err, c.want)
 		}
 	}

@@ -10,26 +10,37 @@ type wireReader struct {
 	kbin.Reader
 	flexible bool
 	bad      bool
+	long     bool // a string is longer than textMax
 }
 
-// length reads the length of a string (wide false) or of bytes and arrays (wide true); -1
-// is null.
-func (r *wireReader) length(wide bool) int {
+// length reads the length of bytes and arrays; -1 is null.
+func (r *wireReader) length() int {
 	if r.flexible {
 		return int(r.Uvarint()) - 1
 	}
-	if wide {
-		return int(r.Int32())
+	return int(r.Int32())
+}
+
+// textLength reads the length of a string; -1 is null.
+func (r *wireReader) textLength() int {
+	if !r.flexible {
+		return int(r.Int16())
 	}
-	return int(r.Int16())
+	n := int(r.Uvarint()) - 1
+	if n > textMax {
+		r.bad, r.long = true, true
+		r.Src = nil
+		return 0
+	}
+	return n
 }
 
 // text reads a string without copying it.
-func (r *wireReader) text() []byte { return r.Span(r.length(false)) }
+func (r *wireReader) text() []byte { return r.Span(r.textLength()) }
 
 // nullableText reads a string that may be null.
 func (r *wireReader) nullableText() (b []byte, ok bool) {
-	n := r.length(false)
+	n := r.textLength()
 	if n < 0 {
 		return nil, false
 	}
@@ -38,7 +49,7 @@ func (r *wireReader) nullableText() (b []byte, ok bool) {
 
 // nullableBytes reads bytes that may be null, without copying them.
 func (r *wireReader) nullableBytes() []byte {
-	n := r.length(true)
+	n := r.length()
 	if n < 0 {
 		return nil
 	}
@@ -48,7 +59,7 @@ func (r *wireReader) nullableBytes() []byte {
 // array reads the length of an array whose elements take at least elementSize bytes each.
 // Null is 0.
 func (r *wireReader) array(elementSize int) int {
-	n := r.length(true)
+	n := r.length()
 	if n > len(r.Src)/elementSize {
 		r.bad = true
 		r.Src = nil
@@ -80,6 +91,9 @@ func (r *wireReader) tags(field func(tag uint32, v *wireReader)) {
 }
 
 func (r *wireReader) err() error {
+	if r.long {
+		return errLongText
+	}
 	if r.bad {
 		return kbin.ErrNotEnoughData
 	}
