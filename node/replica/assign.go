@@ -28,7 +28,8 @@ func (m *Manager) MetadataChanged(t *task.T, d *meta.Delta) {
 		}
 		for _, index := range topic.Changed() {
 			// What the first metadata names may be in a directory that is offline.
-			fresh := d.From.Offset >= 0 && topic.Old.Partition(index) == nil
+			before := topic.Old.Partition(index)
+			fresh := d.From.Offset >= 0 && (before == nil || !slices.Contains(before.Replicas, m.self))
 			work = append(work, assignment{topic.New, index, fresh})
 		}
 	}
@@ -82,7 +83,7 @@ func (m *Manager) begun(d *meta.Delta) (work []assignment) {
 type assignment struct {
 	topic *meta.Topic
 	index int32
-	fresh bool // the partition was created by this change: no directory has it yet
+	fresh bool // the change made the replica: what an offline directory may have of it does not count
 }
 
 // Many partitions are assigned by several tasks, for each waits for the disk.

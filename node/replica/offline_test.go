@@ -104,3 +104,35 @@ func TestAPartitionAssignedToAnOnlineDirectoryIsMadeThere(t *testing.T) {
 		}
 	})
 }
+
+// A replica that is assigned to this broker anew is in no directory yet, the offline one included:
+// it is made in one that is online, or the reassignment would never end. What the broker hosted
+// before, and lost the directory of, is such a one, too, once it was taken away.
+func TestAReplicaAddedWhileADirectoryIsOfflineIsMade(t *testing.T) {
+	paths := [2]string{t.TempDir(), t.TempDir()}
+	elsewhere := topicOf("b", 8, 0)
+	b := elsewhere[1].(*meta.PartitionRecord)
+	b.Replicas, b.ISR, b.Leader = []int32{2}, []int32{2}, 2
+	image, _ := withRecords(t, meta.Empty(), append(topicOf("a", 7, 0), elsewhere...)...)
+	withDirs(t, paths, "", image, func(h *host) { h.partition(7) })
+	withDirs(t, paths, paths[0], image, func(h *host) {
+		unassigned := []meta.UUID{meta.DirUnassigned, meta.DirUnassigned}
+		change := func(id byte, replicas ...int32) {
+			r := meta.NewPartitionChange(meta.UUID{id}, 0)
+			r.Replicas, r.ISR, r.Leader, r.Directories = replicas, []int32{2}, 2, unassigned[:len(replicas)]
+			h.apply(r)
+		}
+		change(8, 2, self)
+		change(7, 2, self)
+		if _, err := h.m.Partition(Key{Topic: meta.UUID{7}}); !errors.Is(err, storage.ErrOffline) {
+			t.Errorf("the partition of the offline directory: %v", err)
+		}
+		change(7, 2)
+		change(7, 2, self)
+		for _, id := range []byte{7, 8} {
+			if p := h.partition(id); p != nil && !h.in(p, paths[1]) {
+				t.Errorf("topic %d made in %s", id, p.Log().Dir().Path())
+			}
+		}
+	})
+}
