@@ -115,6 +115,7 @@ var named = []Scenario{
 	{"unassigned-member", "SPEC G: a generation without an assignment is not stable, and who asks for none is put out", unassignedMember},
 	{"abandoned-sync", "invariant I30: who waits for its share hears that the group's leader has left", abandonedSync},
 	{"unreadable-directory", "SPEC S11: a directory that cannot be read at the start is offline, and its broker serves the others", unreadableDirectory},
+	{"failed-creation", "SPEC S11: a partition whose directory fails over its creation is made in another", failedCreation},
 	{"absent-directory", "SPEC S11, invariant I4: no log begins anew while its directory may come back", absentDirectory},
 	{"waiting-reassignment", "invariant I33: nobody who has everything goes while fewer than min.insync.replicas stay", waitingReassignment},
 	{"uncommitted-offset", "invariant I27: a coordinator that took over tells nothing that is not committed", uncommittedOffset},

@@ -212,6 +212,30 @@ func writeError(r *Run) {
 	})
 }
 
+// failedCreation: a directory that fails while a partition is made in it fails alone. The partition
+// is made in another, and stays there when the directory is back with what was begun.
+func failedCreation(r *Run) {
+	r.Set("log.dirs", strings.Join(twoDirs, ","))
+	tell(r, func(s *story) {
+		in := s.Broker.Disk.Arm(&simdisk.Injection{Fault: simdisk.WriteError, Match: func(path string) bool {
+			return strings.HasPrefix(path, twoDirs[1]+"/t-")
+		}})
+		topic := s.topic("t", 4)
+		s.must(in.Fired, "scenario", "nothing was begun in %s", twoDirs[1])
+		s.fillAll(topic)
+		if s.crash(false) {
+			s.client("produce with the directory back", func(t *task.T, p *client.Plain) {
+				for i := range topic.Partitions {
+					a, err := p.Produce(t, topic, i, 9, -1, batch(t.UnixMilli(), nobody, 1, 100, 0))
+					if s.ok(err, "produce") && s.code(a.Code, nil, "produce") {
+						s.must(a.Base == 2, "I4", "partition %d takes offset %d, and two records were acknowledged", i, a.Base)
+					}
+				}
+			})
+		}
+	})
+}
+
 // absentDirectory: a directory that cannot be read when the broker starts may have the logs that it
 // lacks. None of them begins anew elsewhere, and all are back with the directory.
 func absentDirectory(r *Run) {

@@ -36,13 +36,8 @@ func (m *Manager) host(t *task.T, image *meta.Image, a assignment, state *meta.P
 		if err := m.clearName(t, topic.Name, k); err != nil {
 			return nil, err
 		}
-		dir, err := m.pick(name{topic.Name, k.Partition}, state, at)
-		if err != nil {
-			return nil, err
-		}
-		log, err = dir.Create(t, topic.Name, topic.ID, k.Partition, logConfig(cfg, &settings))
-		if err != nil {
-			m.moveHost(dir, -1)
+		var err error
+		if log, err = m.create(t, topic, k, state, at, logConfig(cfg, &settings)); err != nil {
 			return nil, err
 		}
 	} else {
@@ -60,6 +55,25 @@ func (m *Manager) host(t *task.T, image *meta.Image, a assignment, state *meta.P
 		m.resumeMove(t, p, future, state)
 	}
 	return p, nil
+}
+
+// create makes a log. A directory that fails over it is none for it: of a replica that has none the
+// controller could not know that it was lost with that one.
+func (m *Manager) create(t *task.T, topic *meta.Topic, k Key, state *meta.Partition, at int, cfg storage.Config) (*storage.Log, error) {
+	for {
+		dir, err := m.pick(name{topic.Name, k.Partition}, state, at)
+		if err != nil {
+			return nil, err
+		}
+		log, err := dir.Create(t, topic.Name, topic.ID, k.Partition, cfg)
+		if err == nil {
+			return log, nil
+		}
+		m.moveHost(dir, -1)
+		if dir.Err() == nil {
+			return nil, err
+		}
+	}
 }
 
 // moveHost counts a partition more or less in a directory.

@@ -3,6 +3,7 @@ package replica
 import (
 	"errors"
 	"math/rand/v2"
+	"os"
 	"testing"
 
 	"seedlog/clock/live"
@@ -133,6 +134,28 @@ func TestAReplicaAddedWhileADirectoryIsOfflineIsMade(t *testing.T) {
 			if p := h.partition(id); p != nil && !h.in(p, paths[1]) {
 				t.Errorf("topic %d made in %s", id, p.Log().Dir().Path())
 			}
+		}
+	})
+}
+
+// A directory that fails while a partition is made in it fails alone: the partition is made in
+// another. It has no directory that the controller could know to have failed, so nobody else would
+// lead it.
+func TestAPartitionIsMadeElsewhereWhenItsDirectoryFailsMeanwhile(t *testing.T) {
+	paths := [2]string{t.TempDir(), t.TempDir()}
+	image, _ := withRecords(t, meta.Empty(), topicOf("a", 7, 0)...)
+	withDirs(t, paths, "", image, func(h *host) {
+		full := h.partition(7).Log().Dir().Path()
+		next, other := paths[0], paths[1]
+		if next == full {
+			next, other = other, next
+		}
+		if err := errors.Join(os.RemoveAll(next), os.WriteFile(next, nil, 0o644)); err != nil {
+			t.Error(err)
+		}
+		h.apply(topicOf("b", 8, 0)...)
+		if p := h.partition(8); p != nil && !h.in(p, other) {
+			t.Errorf("made in %s", p.Log().Dir().Path())
 		}
 	})
 }
