@@ -230,6 +230,43 @@ func lostDirectory(r *Run) {
 	})
 }
 
+// addedBesideLost is SPEC R9 for a broker that has lost one of three directories: a replica that is
+// added to it is made in one of the others, and the reassignment ends.
+func addedBesideLost(r *Run) {
+	r.Set("log.dirs", strings.Join(append(slices.Clone(twoDirs), "/third"), ","))
+	tellCluster(r, six(1), func(s *tale) {
+		b := s.node(6)
+		added := s.replicated("added", []int32{4, 5})
+		s.produce(4, added, -1, 5, nil)
+		var lost *client.Topic
+		for _, name := range []string{"a", "b", "c"} {
+			topic := s.replicated(name, []int32{5, 6})
+			if dir, _, _ := b.place(name + "-0"); dir == twoDirs[1] { // the metadata log's is not to fail
+				lost = topic
+			}
+		}
+		if !s.must(lost != nil, "scenario", "no log is in %s", twoDirs[1]) {
+			return
+		}
+		in := b.Disk.Arm(&simdisk.Injection{Fault: simdisk.WriteError, Match: func(path string) bool {
+			return strings.HasPrefix(path, twoDirs[1]+"/"+lost.Name+"-0/") && strings.HasSuffix(path, ".log")
+		}})
+		s.produce(5, lost, 1, 1, nil)
+		s.until("the directory fails", 10*time.Second, func() bool { return in.Fired })
+		s.isr(lost, 1)
+		s.assign(added, []int32{4, 6})
+		s.until("it ends", time.Minute, func() bool {
+			p := s.partition(added)
+			return len(p.Adding)+len(p.Removing) == 0 && slices.Equal(p.Replicas, []int32{4, 6})
+		})
+		s.kill(6)
+		s.start(6)
+		s.produce(4, added, -1, 3, nil)
+		s.equal(added, 8)
+		s.equal(lost, 1)
+	})
+}
+
 // withoutDirectory is KIP-858 and KIP-966 for a broker that stops cleanly and comes back without one
 // of its directories, which it was told is not its any more. What it had there nobody may count on:
 // it is no eligible leader of that, and does not lead though nobody else is there.

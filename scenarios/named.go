@@ -137,6 +137,7 @@ var named = []Scenario{
 	{"late-tombstone", "KIP-848, invariant I28: an offset that was committed by a topic's id is told to nobody who asks by another", lateTombstone},
 	{"long-texts", "invariants I28, I30: no string of a request is so long that it harms a coordinator", longTexts},
 	{"unknown-epoch", "KIP-279: who does not know the epoch that its leader names cuts all later ones off", unknownEpoch},
+	{"added-beside-lost", "SPEC R9, KIP-858: a replica that is added to a broker which has lost a directory is made in another", addedBesideLost},
 	{"without-directory", "KIP-858, KIP-966: who comes back without a directory is no eligible leader of what was there", withoutDirectory},
 	{"deaf-voter", "KIP-996: who hears the leader is not for another", deafVoter},
 	{"installing-voter", "KIP-630: a leader of the quorum hears of a voter that fetches a snapshot", installingVoter},
