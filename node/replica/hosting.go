@@ -104,7 +104,8 @@ func (m *Manager) take(log *storage.Log) bool {
 }
 
 // clearName moves the directories of older topics of that name, which were deleted while
-// this broker was down, out of the way.
+// this broker was down, out of the way. Where that takes a log directory offline, nothing is in the
+// way any more.
 func (m *Manager) clearName(t *task.T, topic string, k Key) error {
 	m.mu.Lock()
 	old := slices.Clone(m.names[name{topic, k.Partition}])
@@ -113,7 +114,7 @@ func (m *Manager) clearName(t *task.T, topic string, k Key) error {
 	}
 	m.mu.Unlock()
 	for _, l := range old {
-		if err := m.putAside(t, l); err != nil {
+		if err := m.putAside(t, l); err != nil && l.Dir().Err() == nil {
 			return err
 		}
 	}

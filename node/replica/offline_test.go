@@ -4,6 +4,7 @@ import (
 	"errors"
 	"math/rand/v2"
 	"os"
+	"path/filepath"
 	"testing"
 
 	"seedlog/clock/live"
@@ -154,6 +155,27 @@ func TestAPartitionIsMadeElsewhereWhenItsDirectoryFailsMeanwhile(t *testing.T) {
 			t.Error(err)
 		}
 		h.apply(topicOf("b", 8, 0)...)
+		if p := h.partition(8); p != nil && !h.in(p, other) {
+			t.Errorf("made in %s", p.Log().Dir().Path())
+		}
+	})
+}
+
+// So does one that fails over what is left in it of an older topic of the name.
+func TestAPartitionIsMadeElsewhereWhenTheOldOneCannotBePutAside(t *testing.T) {
+	paths := [2]string{t.TempDir(), t.TempDir()}
+	old, _ := withRecords(t, meta.Empty(), topicOf("a", 7, 0)...)
+	withDirs(t, paths, "", old, func(h *host) { h.fill(h.partition(7), 1) })
+	withDirs(t, paths, "", meta.Empty(), func(h *host) {
+		was, other := paths[0], paths[1]
+		if _, err := os.Stat(filepath.Join(was, "a-0")); err != nil {
+			was, other = other, was
+		}
+		if err := errors.Join(os.Rename(was, was+".away"), os.WriteFile(was, nil, 0o644)); err != nil {
+			t.Error(err)
+		}
+		h.image, _ = withRecords(t, meta.Empty(), topicOf("a", 8, 0)...)
+		h.m.MetadataChanged(h.tk, h.image.Full())
 		if p := h.partition(8); p != nil && !h.in(p, other) {
 			t.Errorf("made in %s", p.Log().Dir().Path())
 		}
