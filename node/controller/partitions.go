@@ -53,6 +53,8 @@ func (s *State) addPartitions(req kmsg.CreatePartitionsRequestTopic, twice bool,
 		return nil, failf(kerr.InvalidPartitions, "The topic %s currently has %d partition(s); %d would not be an increase.", t.Name, have, req.Count)
 	case int(req.Count)-have > maxRecordsPerRequest:
 		return nil, failf(kerr.PolicyViolation, "Unable to perform excessively large batch operation.")
+	case req.Count > meta.MaxPartitions:
+		return nil, failf(kerr.InvalidPartitions, "The topic %s can have at most %d partitions.", t.Name, meta.MaxPartitions)
 	}
 	assignments, err := s.moreAssignments(t, req, in)
 	if err != nil {

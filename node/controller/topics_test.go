@@ -234,6 +234,29 @@ func TestCreatePartitions(t *testing.T) {
 	}
 }
 
+func TestATopicGetsNoPartitionThatIsNotApplied(t *testing.T) {
+	w := newWorld(t, nil)
+	w.start(1)
+	last := *w.create("t", 1).Partitions[0].Record(w.state.image.Topic("t").ID, meta.MaxPartitions-2)
+	w.state.image = mustApply(w.state.image, []meta.Record{{Version: 2, Body: &last}}) // those between are not looked at
+	for _, c := range []struct {
+		count int32
+		want  error
+	}{{meta.MaxPartitions + 1, kerr.InvalidPartitions}, {meta.MaxPartitions, nil}} {
+		req := kmsg.NewPtrCreatePartitionsRequest()
+		x := kmsg.NewCreatePartitionsRequestTopic()
+		x.Topic, x.Count = "t", c.count
+		req.Topics = append(req.Topics, x)
+		d := w.state.Decide(req, Input{NextOffset: int64(len(w.log)), Rand: w.rnd})
+		if got := kerr.ErrorForCode(d.Response.(*kmsg.CreatePartitionsResponse).Topics[0].ErrorCode); got != c.want {
+			t.Errorf("%d partitions: %v, want %v", c.count, got, c.want)
+		}
+		if _, err := w.state.Replay(d.Records, int64(len(w.log)+len(d.Records)), 1); err != nil {
+			t.Errorf("%d partitions: %v", c.count, err)
+		}
+	}
+}
+
 func TestReplicasFollowTheirDirectories(t *testing.T) {
 	w := newWorld(t, nil)
 	w.start(1)

@@ -10,8 +10,9 @@ import (
 // partition that there is not. The log is damaged, or this build reads it wrongly.
 var ErrInconsistent = errors.New("metadata record contradicts the log before it")
 
-// maxPartitionID bounds the memory that one damaged partition id can cost.
-const maxPartitionID = 1 << 20
+// MaxPartitions is how many partitions a topic can have. It bounds the memory that one damaged
+// partition id can cost: a record of a larger one is not applied.
+const MaxPartitions = 1 << 20
 
 // Apply returns the image after records, whose last offset is offset in leader epoch
 // epoch, and the delta from i. i is not changed. The records are kept: the caller must not
@@ -183,7 +184,7 @@ func (b *builder) topic(r *TopicRecord) error {
 
 func (b *builder) partition(r *PartitionRecord) error {
 	t := b.own(r.TopicID)
-	if t == nil || r.PartitionID < 0 || r.PartitionID >= maxPartitionID {
+	if t == nil || r.PartitionID < 0 || r.PartitionID >= MaxPartitions {
 		return fmt.Errorf("%w: partition %d of topic id %s", ErrInconsistent, r.PartitionID, UUIDString(r.TopicID))
 	}
 	for len(t.Partitions) <= int(r.PartitionID) {
