@@ -19,6 +19,9 @@ const (
 	uncleanElectionName = "unclean.leader.election.enable"
 )
 
+// maxValueBytes is for one value: the longest string that an answer has room for.
+const maxValueBytes = 1<<15 - 1
+
 // alteration is what a request wants of one resource.
 type alteration struct {
 	resource meta.ConfigResource
@@ -188,6 +191,10 @@ func (s *State) alter(records []meta.Record, a *alteration) []meta.Record {
 	current := s.image.Config(a.resource.Type, a.resource.Name)
 	next := current.Map()
 	for _, c := range a.changes {
+		if len(c.Value) > maxValueBytes {
+			a.err = failf(kerr.InvalidConfig, "The configuration value cannot be added because it exceeds the maximum value size of %d bytes.", maxValueBytes)
+			return records
+		}
 		next[c.Name] = c.Value
 	}
 	for _, name := range a.removals {

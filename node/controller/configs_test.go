@@ -80,6 +80,24 @@ func TestIncrementalAlterConfigs(t *testing.T) {
 	}
 }
 
+func TestAValueDoesNotGrowBeyondWhatCanBeAnswered(t *testing.T) {
+	w := newWorld(t, nil)
+	w.start(1)
+	w.create("t", 1)
+	name := "follower.replication.throttled.replicas"
+	list := func(n int) string { return strings.Repeat("0:1,", n) + "0:2" }
+	if r := w.alterOps(meta.TopicResource, "t", "set "+name+"="+list(5000)); r.ErrorCode != 0 {
+		t.Fatal(kerr.ErrorForCode(r.ErrorCode))
+	}
+	more := strings.Repeat("7", 20000) + ":1"
+	if r := w.alterOps(meta.TopicResource, "t", "append "+name+"="+more); r.ErrorCode != kerr.InvalidConfig.Code {
+		t.Errorf("%v for what is appended", kerr.ErrorForCode(r.ErrorCode))
+	}
+	if v, _ := w.state.image.Config(meta.TopicResource, "t").Get(name); len(v) > 1<<15-1 {
+		t.Errorf("the value has %d bytes", len(v))
+	}
+}
+
 func TestAlterConfigsReplacesWhatItDoesNotName(t *testing.T) {
 	w := newWorld(t, nil)
 	w.start(1)
