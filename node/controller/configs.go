@@ -19,8 +19,14 @@ const (
 	uncleanElectionName = "unclean.leader.election.enable"
 )
 
-// maxValueBytes is for one value: the longest string that an answer has room for.
-const maxValueBytes = 1<<15 - 1
+// The most that settings may have.
+const (
+	// maxValueBytes is for one value: the longest string that an answer has room for.
+	maxValueBytes = 1<<15 - 1
+	// maxBytesPerRequest bounds the batch of a request, in which each record names the resource
+	// anew: Kafka's metadata log takes no larger one, and who cannot fetch it cannot follow.
+	maxBytesPerRequest = 8 << 20
+)
 
 // alteration is what a request wants of one resource.
 type alteration struct {
@@ -28,6 +34,20 @@ type alteration struct {
 	changes  []meta.ConfigEntry // set, in the order of the request
 	removals []string
 	err      *apiError
+}
+
+func (a *alteration) count() int { return len(a.changes) + len(a.removals) }
+
+// bytes is what its records come to, about.
+func (a *alteration) bytes() int {
+	n := a.count() * len(a.resource.Name)
+	for _, c := range a.changes {
+		n += len(c.Name) + len(c.Value)
+	}
+	for _, name := range a.removals {
+		n += len(name)
+	}
+	return n
 }
 
 func (s *State) incrementalAlterConfigs(r *kmsg.IncrementalAlterConfigsRequest, in Input) Decision {
@@ -69,12 +89,19 @@ func (s *State) alterAll(all []alteration) (records []meta.Record) {
 	for i := range all {
 		seen[all[i].resource]++
 	}
+	size := 0
 	for i := range all {
 		a := &all[i]
-		if a.err == nil && seen[a.resource] > 1 {
+		switch {
+		case a.err != nil:
+		case seen[a.resource] > 1:
 			a.err = failf(kerr.InvalidRequest, "Each resource must appear at most once.")
+		case len(records)+a.count() > maxRecordsPerRequest || size+a.bytes() > maxBytesPerRequest:
+			a.err = failf(kerr.PolicyViolation, "Unable to perform excessively large batch operation.")
+		default:
+			records = s.alter(records, a)
+			size += a.bytes()
 		}
-		records = s.alter(records, a)
 	}
 	return records
 }
@@ -182,12 +209,6 @@ func (s *State) replacing(x *kmsg.AlterConfigsRequestResource) alteration {
 // alter checks an alteration and appends its records. Brokers are told again of a value
 // that they have: for some settings that means to load something anew.
 func (s *State) alter(records []meta.Record, a *alteration) []meta.Record {
-	if a.err == nil && len(records)+len(a.changes)+len(a.removals) > maxRecordsPerRequest {
-		a.err = failf(kerr.PolicyViolation, "Unable to perform excessively large batch operation.")
-	}
-	if a.err != nil {
-		return records
-	}
 	current := s.image.Config(a.resource.Type, a.resource.Name)
 	next := current.Map()
 	for _, c := range a.changes {

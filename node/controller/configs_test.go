@@ -98,6 +98,30 @@ func TestAValueDoesNotGrowBeyondWhatCanBeAnswered(t *testing.T) {
 	}
 }
 
+func TestASmallRequestForSettingsMakesNoHugeBatch(t *testing.T) {
+	w := newWorld(t, nil)
+	w.start(1)
+	ops := make([]string, 9000)
+	for i := range ops {
+		ops[i] = fmt.Sprint("delete ", i)
+	}
+	before := len(w.log)
+	r := w.alterOps(meta.BrokerResource, strings.Repeat("0", 30000)+"1", ops...)
+	if r.ErrorCode != kerr.PolicyViolation.Code {
+		t.Errorf("%v", kerr.ErrorForCode(r.ErrorCode))
+	}
+	size := 0
+	for _, rec := range w.log[before:] {
+		size += len(meta.AppendRecord(nil, rec))
+	}
+	if size > 8<<20 {
+		t.Errorf("%d bytes in one batch", size)
+	}
+	if r := w.alterOps(meta.BrokerResource, "1", ops...); r.ErrorCode != 0 {
+		t.Errorf("%v", kerr.ErrorForCode(r.ErrorCode))
+	}
+}
+
 func TestAlterConfigsReplacesWhatItDoesNotName(t *testing.T) {
 	w := newWorld(t, nil)
 	w.start(1)
