@@ -20,10 +20,7 @@ func (s *State) createPartitions(r *kmsg.CreatePartitionsRequest, in Input) Deci
 	for _, req := range r.Topics {
 		out := kmsg.NewCreatePartitionsResponseTopic()
 		out.Topic = req.Topic
-		more, err := s.addPartitions(req, named[req.Topic] > 1, in)
-		if err == nil && len(records)+len(more) > maxRecordsPerRequest {
-			err = failf(kerr.PolicyViolation, "Unable to perform excessively large batch operation.")
-		}
+		more, err := s.addPartitions(req, named[req.Topic] > 1, maxRecordsPerRequest-len(records), in)
 		if err != nil {
 			out.ErrorCode, out.ErrorMessage = err.code, err.message()
 		} else {
@@ -37,7 +34,9 @@ func (s *State) createPartitions(r *kmsg.CreatePartitionsRequest, in Input) Deci
 	return Decision{Records: records, Response: resp}
 }
 
-func (s *State) addPartitions(req kmsg.CreatePartitionsRequestTopic, twice bool, in Input) ([]meta.Record, *apiError) {
+// addPartitions adds them to one topic. Where there is no room for as many records they are not
+// even placed: the brokers' reports wait behind this.
+func (s *State) addPartitions(req kmsg.CreatePartitionsRequestTopic, twice bool, room int, in Input) ([]meta.Record, *apiError) {
 	if twice {
 		return nil, failf(kerr.InvalidRequest, "Duplicate topic name.")
 	}
@@ -51,7 +50,7 @@ func (s *State) addPartitions(req kmsg.CreatePartitionsRequestTopic, twice bool,
 		return nil, failf(kerr.InvalidPartitions, "Topic already has %d partition(s).", have)
 	case int(req.Count) < have:
 		return nil, failf(kerr.InvalidPartitions, "The topic %s currently has %d partition(s); %d would not be an increase.", t.Name, have, req.Count)
-	case int(req.Count)-have > maxRecordsPerRequest:
+	case int(req.Count)-have > room:
 		return nil, failf(kerr.PolicyViolation, "Unable to perform excessively large batch operation.")
 	case req.Count > meta.MaxPartitions:
 		return nil, failf(kerr.InvalidPartitions, "The topic %s can have at most %d partitions.", t.Name, meta.MaxPartitions)

@@ -2,6 +2,7 @@ package controller
 
 import (
 	"fmt"
+	"math/rand/v2"
 	"slices"
 	"strings"
 	"testing"
@@ -231,6 +232,36 @@ func TestCreatePartitions(t *testing.T) {
 	}
 	if parts := w.state.image.Topic("t").Partitions; len(parts) != 4 || parts[3].Leader != 2 || len(parts[1].Replicas) != 2 {
 		t.Errorf("%d partitions", len(parts))
+	}
+}
+
+// drawn counts what is drawn.
+type drawn struct {
+	*rand.Rand
+	n int
+}
+
+func (d *drawn) Uint64() uint64 { d.n++; return d.Rand.Uint64() }
+
+func TestPartitionsThatAreTooManyAreNotPlaced(t *testing.T) {
+	w := newWorld(t, nil)
+	w.start(3)
+	req := kmsg.NewPtrCreatePartitionsRequest()
+	for i := range 100 {
+		x := kmsg.NewCreatePartitionsRequestTopic()
+		x.Topic, x.Count = w.create(fmt.Sprint("t", i), 1).Name, 6000
+		req.Topics = append(req.Topics, x)
+	}
+	req.Topics[99].Count = 2
+	draws := &drawn{Rand: w.rnd}
+	d := w.state.Decide(req, Input{NextOffset: int64(len(w.log)), Rand: rand.New(draws)})
+	for i, x := range d.Response.(*kmsg.CreatePartitionsResponse).Topics {
+		if got, want := x.ErrorCode == kerr.PolicyViolation.Code, i > 0 && i < 99; got != want {
+			t.Errorf("%s: %v", x.Topic, kerr.ErrorForCode(x.ErrorCode))
+		}
+	}
+	if len(d.Records) != 5999+1 || draws.n > 4 {
+		t.Errorf("%d records, and %d draws for two topics", len(d.Records), draws.n)
 	}
 }
 
