@@ -253,24 +253,13 @@ func (h *Host) lead(t *task.T, term quorum.Term) error {
 	h.activate()
 	for {
 		seen := h.arrived.Generation()
-		records, expires := h.state.Expire(t.Now())
-		if err := h.append(t, records); err != nil {
-			return err
-		}
-		if len(records) > 0 {
-			continue
-		}
 		if t.Stopping() {
 			return quorum.ErrStopping
 		}
 		if !h.leads() {
 			return quorum.ErrNotLeader
 		}
-		queue := h.take()
-		if len(queue) == 0 {
-			h.arrived.Wait(t, seen, expires)
-			continue
-		}
+		now, queue := t.Now(), h.take()
 		for i, c := range queue {
 			if err := h.decide(t, c); err != nil {
 				for _, rest := range queue[i+1:] {
@@ -278,6 +267,15 @@ func (h *Host) lead(t *task.T, term quorum.Term) error {
 				}
 				return err
 			}
+		}
+		// After what waited by then, and as of then: a report that came while this task was held up
+		// counts.
+		records, expires := h.state.Expire(now)
+		if err := h.append(t, records); err != nil {
+			return err
+		}
+		if len(queue) == 0 && len(records) == 0 {
+			h.arrived.Wait(t, seen, expires)
 		}
 	}
 }

@@ -51,6 +51,22 @@ type node struct {
 	router  *control.Router
 	runErr  error
 	deltas  []*meta.Delta
+	// stall, if set, is called once by the next decision that draws something.
+	stall func()
+}
+
+// stalling is what the controller draws from.
+type stalling struct {
+	*rand.Rand
+	n *node
+}
+
+func (s stalling) Uint64() uint64 {
+	if f := s.n.stall; f != nil {
+		s.n.stall = nil
+		f()
+	}
+	return s.Rand.Uint64()
 }
 
 // MetadataChanged implements quorum.Listener.
@@ -114,7 +130,7 @@ func (n *node) start(t *task.T, g *task.Group, d *simdisk.Mount) {
 	n.quorum, err = quorum.Open(t, quorum.Env{RT: rt, Disk: d}, qc, log, log.Path())
 	check(err)
 	n.quorum.Subscribe(n)
-	n.control = control.New(rt, n.quorum, cfg, rt.Rand("control"))
+	n.control = control.New(rt, n.quorum, cfg, rand.New(stalling{rt.Rand("control"), n}))
 	n.route(rt)
 	g.Go("dir", func(t *task.T) { n.dir.Run(t) })
 	g.Go("quorum", func(t *task.T) { n.runErr = n.quorum.Run(t) })
@@ -333,6 +349,29 @@ func TestAcknowledgedMetadataSurvivesEveryCrash(t *testing.T) {
 			t.Errorf("too few %s to mean anything: %v", k, seen)
 		}
 	}
+}
+
+func TestReportsThatWaitForADecisionCount(t *testing.T) {
+	m := newMachine(t, 5)
+	m.boot(func(t *task.T, n *node) {
+		epoch := n.register(t)
+		n.stall = func() { m.s.Delay(m.s.Current(), 20*time.Second) } // a session lasts 9
+		g := task.NewGroup(t.Runtime(), "broker")
+		g.Go("reports", func(t *task.T) {
+			for range 8 {
+				beat := kmsg.NewPtrBrokerHeartbeatRequest()
+				beat.BrokerID, beat.BrokerEpoch, beat.CurrentMetadataOffset = 1, epoch, n.quorum.Image().Offset
+				_, _, _ = n.router.Propose(t, beat, t.Now().Add(4*time.Second))
+			}
+		})
+		if _, _, err := n.create(t, "t"); err != nil || n.stall != nil {
+			m.tb.Error(err, n.stall != nil)
+		}
+		g.Wait(t)
+		if p := n.quorum.Image().Topic("t").Partition(0); p.Leader != 1 || p.LeaderEpoch != 0 {
+			m.tb.Errorf("the broker was fenced, though its report was there: %+v", *p)
+		}
+	})
 }
 
 func TestAFailedMetadataDirectoryEndsTheQuorum(t *testing.T) {
