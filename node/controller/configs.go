@@ -54,9 +54,9 @@ func (s *State) incrementalAlterConfigs(r *kmsg.IncrementalAlterConfigsRequest, 
 	resp := r.ResponseKind().(*kmsg.IncrementalAlterConfigsResponse)
 	all := make([]alteration, len(r.Resources))
 	for i := range r.Resources {
-		all[i] = s.incremental(&r.Resources[i])
+		all[i].resource = resourceOf(r.Resources[i].ResourceType, r.Resources[i].ResourceName)
 	}
-	records := s.alterAll(all)
+	records := s.alterAll(all, func(i int) { s.incremental(&all[i], &r.Resources[i]) })
 	for _, a := range all {
 		out := kmsg.NewIncrementalAlterConfigsResponseResource()
 		out.ResourceType, out.ResourceName = kmsg.ConfigResourceType(a.resource.Type), a.resource.Name
@@ -70,9 +70,9 @@ func (s *State) alterConfigs(r *kmsg.AlterConfigsRequest, in Input) Decision {
 	resp := r.ResponseKind().(*kmsg.AlterConfigsResponse)
 	all := make([]alteration, len(r.Resources))
 	for i := range r.Resources {
-		all[i] = s.replacing(&r.Resources[i])
+		all[i].resource = resourceOf(r.Resources[i].ResourceType, r.Resources[i].ResourceName)
 	}
-	records := s.alterAll(all)
+	records := s.alterAll(all, func(i int) { s.replacing(&all[i], &r.Resources[i]) })
 	for _, a := range all {
 		out := kmsg.NewAlterConfigsResponseResource()
 		out.ResourceType, out.ResourceName = kmsg.ConfigResourceType(a.resource.Type), a.resource.Name
@@ -82,23 +82,29 @@ func (s *State) alterConfigs(r *kmsg.AlterConfigsRequest, in Input) Decision {
 	return s.altered(records, r.ValidateOnly, resp, in)
 }
 
-// alterAll decides each alteration of a request by itself. What is wrong with one is in its err
-// then.
-func (s *State) alterAll(all []alteration) (records []meta.Record) {
+// alterAll decides each alteration of a request by itself, once work has filled it in. What is
+// wrong with one is in its err then. What is named twice, or comes after one too many, is not
+// even worked out.
+func (s *State) alterAll(all []alteration, work func(i int)) (records []meta.Record) {
 	seen := make(map[meta.ConfigResource]int, len(all))
 	for i := range all {
 		seen[all[i].resource]++
 	}
-	size := 0
+	size, full := 0, false
 	for i := range all {
 		a := &all[i]
-		switch {
-		case a.err != nil:
-		case seen[a.resource] > 1:
+		if seen[a.resource] > 1 {
 			a.err = failf(kerr.InvalidRequest, "Each resource must appear at most once.")
-		case len(records)+a.count() > maxRecordsPerRequest || size+a.bytes() > maxBytesPerRequest:
+			continue
+		}
+		if !full {
+			work(i)
+			full = a.err == nil && (len(records)+a.count() > maxRecordsPerRequest || size+a.bytes() > maxBytesPerRequest)
+		}
+		switch {
+		case full:
 			a.err = failf(kerr.PolicyViolation, "Unable to perform excessively large batch operation.")
-		default:
+		case a.err == nil:
 			records = s.alter(records, a)
 			size += a.bytes()
 		}
@@ -111,19 +117,18 @@ func resourceOf(t kmsg.ConfigResourceType, name string) meta.ConfigResource {
 }
 
 // incremental turns set, delete, append and subtract into values.
-func (s *State) incremental(x *kmsg.IncrementalAlterConfigsRequestResource) alteration {
-	a := alteration{resource: resourceOf(x.ResourceType, x.ResourceName)}
+func (s *State) incremental(a *alteration, x *kmsg.IncrementalAlterConfigsRequestResource) {
 	current := s.image.Config(a.resource.Type, a.resource.Name)
 	seen := make(map[string]bool, len(x.Configs))
 	for _, c := range x.Configs {
 		if seen[c.Name] {
 			a.err = failf(kerr.InvalidRequest, "Error due to duplicate config keys: %s", c.Name)
-			return a
+			return
 		}
 		seen[c.Name] = true
 		if c.Value == nil && c.Op != kmsg.IncrementalAlterConfigOpDelete {
 			a.err = failf(kerr.InvalidRequest, "Null value not supported for : %s", c.Name)
-			return a
+			return
 		}
 		switch c.Op {
 		case kmsg.IncrementalAlterConfigOpSet:
@@ -134,15 +139,14 @@ func (s *State) incremental(x *kmsg.IncrementalAlterConfigsRequestResource) alte
 			value, err := listOp(a.resource.Type, current, c)
 			if err != nil {
 				a.err = err
-				return a
+				return
 			}
 			a.changes = append(a.changes, meta.ConfigEntry{Name: c.Name, Value: value})
 		default:
 			a.err = failf(kerr.InvalidRequest, "Unknown operation type %d", c.Op)
-			return a
+			return
 		}
 	}
-	return a
 }
 
 // listOp appends to, or subtracts from, the present value of a list, or else its default.
@@ -183,18 +187,17 @@ func setOf(list []string) map[string]bool {
 }
 
 // replacing is the old request: what it does not name is removed.
-func (s *State) replacing(x *kmsg.AlterConfigsRequestResource) alteration {
-	a := alteration{resource: resourceOf(x.ResourceType, x.ResourceName)}
+func (s *State) replacing(a *alteration, x *kmsg.AlterConfigsRequestResource) {
 	named := make(map[string]bool, len(x.Configs))
 	for _, c := range x.Configs {
 		if named[c.Name] {
 			a.err = failf(kerr.InvalidRequest, "Error due to duplicate config keys: %s", c.Name)
-			return a
+			return
 		}
 		named[c.Name] = true
 		if c.Value == nil {
 			a.err = failf(kerr.InvalidRequest, "Null value not supported for : %s", c.Name)
-			return a
+			return
 		}
 		a.changes = append(a.changes, meta.ConfigEntry{Name: c.Name, Value: *c.Value})
 	}
@@ -203,7 +206,6 @@ func (s *State) replacing(x *kmsg.AlterConfigsRequestResource) alteration {
 			a.removals = append(a.removals, e.Name)
 		}
 	}
-	return a
 }
 
 // alter checks an alteration and appends its records. Brokers are told again of a value

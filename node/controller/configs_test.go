@@ -98,6 +98,33 @@ func TestAValueDoesNotGrowBeyondWhatCanBeAnswered(t *testing.T) {
 	}
 }
 
+func TestSettingsThatAreRefusedAreNotWorkedOut(t *testing.T) {
+	w := newWorld(t, nil)
+	w.start(1)
+	w.create("t", 1)
+	name := "follower.replication.throttled.replicas"
+	list := "0:1"
+	for i := 2; len(list) < 32000; i++ {
+		list += fmt.Sprintf(",0:%d", i)
+	}
+	if r := w.alterOps(meta.TopicResource, "t", "set "+name+"="+list); r.ErrorCode != 0 {
+		t.Fatal(kerr.ErrorForCode(r.ErrorCode))
+	}
+	req := kmsg.NewPtrIncrementalAlterConfigsRequest()
+	req.Version = 1
+	for range 1000 {
+		x := kmsg.NewIncrementalAlterConfigsRequestResource()
+		x.ResourceType, x.ResourceName = kmsg.ConfigResourceTypeTopic, "t"
+		c := kmsg.NewIncrementalAlterConfigsRequestResourceConfig()
+		c.Name, c.Op, c.Value = name, kmsg.IncrementalAlterConfigOpAppend, &w.state.clusterID
+		x.Configs = append(x.Configs, c)
+		req.Resources = append(req.Resources, x)
+	}
+	if n := testing.AllocsPerRun(1, func() { w.do(req) }); n > 20000 {
+		t.Errorf("%.0f allocations for 1,000 resources that are one", n)
+	}
+}
+
 func TestASmallRequestForSettingsMakesNoHugeBatch(t *testing.T) {
 	w := newWorld(t, nil)
 	w.start(1)
