@@ -136,6 +136,7 @@ var named = []Scenario{
 	{"coordinators-disk", "invariant I30: who is queued at a coordinator is answered when its disk fails", coordinatorsDisk},
 	{"late-tombstone", "KIP-848, invariant I28: an offset that was committed by a topic's id is told to nobody who asks by another", lateTombstone},
 	{"long-texts", "invariants I28, I30: no string of a request is so long that it harms a coordinator", longTexts},
+	{"many-settings", "invariant I30: no request makes settings that cannot be told, or more than others can fetch", manySettings},
 	{"unknown-epoch", "KIP-279: who does not know the epoch that its leader names cuts all later ones off", unknownEpoch},
 	{"added-beside-lost", "SPEC R9, KIP-858: a replica that is added to a broker which has lost a directory is made in another", addedBesideLost},
 	{"without-directory", "KIP-858, KIP-966: who comes back without a directory is no eligible leader of what was there", withoutDirectory},
