@@ -19,14 +19,9 @@ const (
 	uncleanElectionName = "unclean.leader.election.enable"
 )
 
-// The most that settings may have.
-const (
-	// maxValueBytes is for one value: the longest string that an answer has room for.
-	maxValueBytes = 1<<15 - 1
-	// maxBytesPerRequest bounds the batch of a request, in which each record names the resource
-	// anew: Kafka's metadata log takes no larger one, and who cannot fetch it cannot follow.
-	maxBytesPerRequest = 8 << 20
-)
+// maxBytesPerRequest bounds the batch of a request, in which each record names the resource anew:
+// Kafka's metadata log takes no larger one, and who cannot fetch it cannot follow.
+const maxBytesPerRequest = 8 << 20
 
 // alteration is what a request wants of one resource.
 type alteration struct {
@@ -214,8 +209,8 @@ func (s *State) alter(records []meta.Record, a *alteration) []meta.Record {
 	current := s.image.Config(a.resource.Type, a.resource.Name)
 	next := current.Map()
 	for _, c := range a.changes {
-		if len(c.Value) > maxValueBytes {
-			a.err = failf(kerr.InvalidConfig, "The configuration value cannot be added because it exceeds the maximum value size of %d bytes.", maxValueBytes)
+		if len(c.Value) > maxTextBytes {
+			a.err = failf(kerr.InvalidConfig, "The configuration value cannot be added because it exceeds the maximum value size of %d bytes.", maxTextBytes)
 			return records
 		}
 		next[c.Name] = c.Value

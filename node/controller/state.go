@@ -157,8 +157,15 @@ func (e *apiError) message() *string {
 		text := kerr.ErrorForCode(e.code).(*kerr.Error).Description
 		return &text
 	}
+	if len(e.text) > maxTextBytes { // it quotes what it complains of
+		text := strings.ToValidUTF8(e.text[:maxTextBytes], "")
+		return &text
+	}
 	return &e.text
 }
+
+// maxTextBytes is the longest string that an answer has room for.
+const maxTextBytes = 1<<15 - 1
 
 func (e *apiError) errorCode() int16 {
 	if e == nil {

@@ -69,6 +69,22 @@ func TestCreateTopicErrors(t *testing.T) {
 	}
 }
 
+func TestWhatIsWrongWithALongNameFitsIntoTheAnswer(t *testing.T) {
+	w := newWorld(t, nil)
+	w.start(1)
+	long := strings.Repeat("x", 1<<15-1)
+	for _, req := range []*kmsg.CreateTopicsRequest{createRequest(long, 1, 1), createRequest("t", 1, 1, "segment.bytes="+long)} {
+		req.Version = 4 // the last one whose strings have two bytes for their length
+		resp := w.do(req).(*kmsg.CreateTopicsResponse)
+		resp.Version = req.Version
+		back := kmsg.NewPtrCreateTopicsResponse()
+		back.Version = req.Version
+		if err := back.ReadFrom(resp.AppendTo(nil)); err != nil || len(back.Topics) != 1 || back.Topics[0].ErrorMessage == nil {
+			t.Errorf("%v, and %d topics", err, len(back.Topics))
+		}
+	}
+}
+
 func TestTopicsOfOneRequestSeeEachOther(t *testing.T) {
 	w := newWorld(t, nil)
 	w.start(1)
