@@ -93,7 +93,7 @@ func (l *life) accept(g *task.Group, controllers bool, svc *api.Service) {
 func (l *life) advertised(list []config.Listener) []config.Listener {
 	var out []config.Listener
 	for _, adv := range list {
-		if adv.Host == "" || adv.Host == "0.0.0.0" || adv.Host == "[::]" {
+		if adv.Everywhere() {
 			adv.Host = "localhost"
 		}
 		if adv.Port == 0 {

@@ -7,7 +7,9 @@ import (
 	"fmt"
 	"io"
 	"maps"
+	"net"
 	"slices"
+	"strconv"
 	"strings"
 	"text/tabwriter"
 
@@ -112,7 +114,7 @@ func (s *clusterState) readBrokers(ctx context.Context, cl *kgo.Client) error {
 	}
 	s.ClusterID = resp.ClusterID
 	for _, b := range resp.Brokers {
-		s.Brokers = append(s.Brokers, clusterBroker{ID: b.NodeID, Address: fmt.Sprintf("%s:%d", b.Host, b.Port), Rack: b.Rack, Fenced: b.IsFenced})
+		s.Brokers = append(s.Brokers, clusterBroker{ID: b.NodeID, Address: net.JoinHostPort(b.Host, strconv.Itoa(int(b.Port))), Rack: b.Rack, Fenced: b.IsFenced})
 	}
 	return nil
 }

@@ -173,7 +173,7 @@ func (f *formatFlags) voters(cfg *config.Config, spec *quorum.FormatSpec) error 
 	}
 	l := listeners[0]
 	spec.ControllerListener, spec.Host, spec.Port = l.Name, l.Host, uint16(l.Port)
-	if l.Host == "" {
+	if l.Everywhere() {
 		spec.Host = "localhost"
 	}
 	return nil

@@ -77,12 +77,15 @@ type Config struct {
 // Listener is one NAME://host:port.
 type Listener struct {
 	Name string
-	Host string // empty: every address
+	Host string // empty: every address; an IPv6 address stands here without brackets, as clients are told it
 	Port int32
 }
 
-// Addr is "host:port".
-func (l Listener) Addr() string { return l.Host + ":" + strconv.Itoa(int(l.Port)) }
+// Addr is "host:port"; an IPv6 address stands in brackets.
+func (l Listener) Addr() string { return meta.Endpoint{Host: l.Host, Port: uint16(l.Port)}.Addr() }
+
+// Everywhere reports whether the listener names no address that another could connect to.
+func (l Listener) Everywhere() bool { return l.Host == "" || l.Host == "0.0.0.0" || l.Host == "::" }
 
 func (l Listener) String() string { return l.Name + "://" + l.Addr() }
 
@@ -300,6 +303,9 @@ func servedProtocol(name string, protocols []string) error {
 	return nil
 }
 
+// hostBytes are what Kafka takes for the host of a listener.
+const hostBytes = "0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ-%._:"
+
 func parseListeners(setting, text string) ([]Listener, error) {
 	var out []Listener
 	for _, e := range SplitList(text) {
@@ -312,8 +318,12 @@ func parseListeners(setting, text string) ([]Listener, error) {
 		if colon < 0 {
 			return nil, bad
 		}
+		host := addr[:colon]
+		if inner, opened := strings.CutPrefix(host, "["); opened {
+			host, ok = strings.CutSuffix(inner, "]")
+		}
 		port, err := strconv.ParseUint(addr[colon+1:], 10, 16)
-		if err != nil {
+		if err != nil || !ok || strings.Trim(host, hostBytes) != "" {
 			return nil, bad
 		}
 		for _, o := range out {
@@ -321,7 +331,7 @@ func parseListeners(setting, text string) ([]Listener, error) {
 				return nil, &ValueError{Name: setting, Value: text, Why: "Each listener must have a different name"}
 			}
 		}
-		out = append(out, Listener{Name: strings.ToUpper(name), Host: addr[:colon], Port: int32(port)})
+		out = append(out, Listener{Name: strings.ToUpper(name), Host: host, Port: int32(port)})
 	}
 	return out, nil
 }

@@ -110,6 +110,29 @@ func TestListenersAndDirectories(t *testing.T) {
 	}
 }
 
+// A client is told the address alone and makes "host:port" of it itself.
+func TestAnIPv6ListenerStandsInBrackets(t *testing.T) {
+	for text, want := range map[string]Listener{
+		"PLAINTEXT://[::1]:9092":      {"PLAINTEXT", "::1", 9092},
+		"PLAINTEXT://[fe80::1%lo]:1":  {"PLAINTEXT", "fe80::1%lo", 1},
+		"PLAINTEXT://::1:9092":        {"PLAINTEXT", "::1", 9092},
+		"plaintext://my_host.x-y:443": {"PLAINTEXT", "my_host.x-y", 443},
+		"PLAINTEXT://:0":              {"PLAINTEXT", "", 0},
+	} {
+		c := mustParse(t, map[string]string{"listeners": text})
+		if got := c.Listeners[0]; got != want || got.Addr() == "::1:9092" {
+			t.Errorf("%s is %+v at %s", text, got, got.Addr())
+		}
+	}
+	for _, bad := range []string{"PLAINTEXT://a b:9092", "PLAINTEXT://[one]]:9092", "PLAINTEXT://[::1:9092", "PLAINTEXT://one,two:9092", "PLAINTEXT://one:9092/", "PLAINTEXT://PLAINTEXT://one:9092"} {
+		for _, name := range []string{"listeners", "advertised.listeners"} {
+			if _, _, err := Parse(map[string]string{name: bad}); err == nil {
+				t.Errorf("%s=%s is taken", name, bad)
+			}
+		}
+	}
+}
+
 func TestPropertiesSyntax(t *testing.T) {
 	got, err := ParseProperties("# c\n! d\na=1\nb : 2\nc 3\n  d = x \\\n   y\ne=\\u0041\\t\\\\\nf\\=g=h\ra=9\nempty=\n")
 	want := map[string]string{"a": "9", "b": "2", "c": "3", "d": "x y", "e": "A\t\\", "f=g": "h", "empty": ""}
