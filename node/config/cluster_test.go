@@ -98,6 +98,9 @@ func TestWhatDoesNotGoTogetherIsRefusedInKafkasWords(t *testing.T) {
 		{with(combined(), "replica.fetch.wait.max.ms", "40000"), "replica.socket.timeout.ms should always be at least replica.fetch.wait.max.ms to prevent unnecessary socket timeouts"},
 		{with(combined(), "replica.lag.time.max.ms", "400"), "replica.fetch.wait.max.ms should always be less than or equal to replica.lag.time.max.ms to prevent frequent changes in ISR"},
 		{with(combined(), "replica.selector.class", "mine"), "Invalid value mine for configuration replica.selector.class: String must be one of: " + leaderSelector + ", " + RackAwareSelector},
+		{with(combined(), "controller.listener.names", "SASL_SSL", "listeners", "PLAINTEXT://:1,SASL_SSL://:2"), "listener SASL_SSL uses SASL_SSL: only PLAINTEXT listeners are served"},
+		{with(combined(), "controller.listener.names", "ctl", "listeners", "SSL://:1,CTL://:2"), "listener SSL uses SSL: only PLAINTEXT listeners are served"},
+		{with(brokerOnly(), "controller.listener.names", "ssl"), "listener SSL uses SSL: only PLAINTEXT listeners are served"},
 		{with(combined(), "listener.security.protocol.map", "PLAINTEXT:PLAINTEXT,CONTROLLER:SSL"), "listener CONTROLLER uses SSL: only PLAINTEXT listeners are served"},
 	} {
 		if _, _, err := Parse(c.props); err == nil || err.Error() != c.want {

@@ -273,7 +273,9 @@ func (c *Config) resolveListeners() error {
 	protocols := SplitList(c.text("listener.security.protocol.map"))
 	if _, _, set := c.lookup("listener.security.protocol.map"); !set {
 		for _, n := range c.ControllerListeners {
-			protocols = append(protocols, n+":PLAINTEXT")
+			if !isProtocol(n) {
+				protocols = append(protocols, n+":PLAINTEXT")
+			}
 		}
 	}
 	for _, n := range c.ControllerListeners {
@@ -288,6 +290,12 @@ func (c *Config) resolveListeners() error {
 	}
 	c.Advertised, err = parseListeners("advertised.listeners", c.text("advertised.listeners"))
 	return err
+}
+
+// isProtocol reports whether a listener is named as one of Kafka's security protocols: it means
+// that one.
+func isProtocol(name string) bool {
+	return name == "PLAINTEXT" || name == "SSL" || name == "SASL_PLAINTEXT" || name == "SASL_SSL"
 }
 
 func servedProtocol(name string, protocols []string) error {
