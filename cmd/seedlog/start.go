@@ -26,7 +26,6 @@ import (
 // quickStart is what a node without a file runs with: one machine, one copy of everything.
 var quickStart = map[string]string{
 	"listeners":                        "PLAINTEXT://127.0.0.1:9092",
-	"log.dirs":                         "seedlog-data",
 	"offsets.topic.replication.factor": "1",
 	"group.initial.rebalance.delay.ms": "0",
 }

@@ -2,6 +2,7 @@ package config
 
 import (
 	"fmt"
+	"path"
 	"slices"
 	"strconv"
 	"strings"
@@ -243,21 +244,33 @@ func (c *Config) resolveIdentity() error {
 		c.NodeID = int32(n)
 	}
 	c.Rack = c.text("broker.rack")
-	c.LogDirs = SplitList(c.text("log.dirs"))
-	if len(c.LogDirs) == 0 {
-		c.LogDirs = SplitList(c.text("log.dir"))
+	return c.resolveDirs()
+}
+
+// resolveDirs takes log.dirs, or log.dir where that is not set. A path is cleaned: one directory
+// has one name.
+func (c *Config) resolveDirs() error {
+	name := "log.dirs"
+	if _, _, set := c.lookup(name); !set {
+		name = "log.dir"
 	}
-	if len(c.LogDirs) == 0 {
-		return fmt.Errorf("log.dirs is empty: name at least one directory")
-	}
-	for i, d := range c.LogDirs {
-		if slices.Contains(c.LogDirs[:i], d) {
-			return fmt.Errorf("log.dirs names %s twice", d)
+	c.LogDirs = nil
+	for _, d := range SplitList(c.text(name)) {
+		if d == "" {
+			continue
 		}
+		d = path.Clean(d)
+		if slices.Contains(c.LogDirs, d) {
+			return fmt.Errorf("%s names %s twice", name, d)
+		}
+		c.LogDirs = append(c.LogDirs, d)
 	}
-	c.MetadataLogDir = c.text("metadata.log.dir")
-	if c.MetadataLogDir == "" {
-		c.MetadataLogDir = c.LogDirs[0]
+	if len(c.LogDirs) == 0 {
+		return fmt.Errorf("%s is empty: name at least one directory", name)
+	}
+	c.MetadataLogDir = c.LogDirs[0]
+	if d := c.text("metadata.log.dir"); d != "" {
+		c.MetadataLogDir = path.Clean(d)
 	}
 	return nil
 }

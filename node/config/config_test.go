@@ -1,6 +1,7 @@
 package config
 
 import (
+	"slices"
 	"strings"
 	"testing"
 
@@ -107,6 +108,19 @@ func TestListenersAndDirectories(t *testing.T) {
 	}
 	if _, unknown, err := Parse(map[string]string{"zookeeper.connect": "x"}); err != nil || len(unknown) != 1 {
 		t.Errorf("an unknown name is a warning: %v %v", unknown, err)
+	}
+}
+
+// A blank between commas is no directory, and a directory that is written in two ways is one.
+func TestLogDirsAreDirectories(t *testing.T) {
+	c := mustParse(t, map[string]string{"log.dirs": "/a,, /b/,", "metadata.log.dir": "/b"})
+	if !slices.Equal(c.LogDirs, []string{"/a", "/b"}) || c.MetadataLogDir != "/b" {
+		t.Errorf("directories %q, metadata in %q", c.LogDirs, c.MetadataLogDir)
+	}
+	for text, want := range map[string]string{"/a,/b,/a/": "log.dirs names /a twice", "a,./a": "log.dirs names a twice", " ": "log.dirs is empty", ",": "log.dirs is empty"} {
+		if _, _, err := Parse(map[string]string{"log.dirs": text}); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("log.dirs=%q: %v, want %s", text, err, want)
+		}
 	}
 }
 
