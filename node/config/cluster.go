@@ -138,6 +138,10 @@ func splitHostPort(addr string) (host string, port int32, what string) {
 
 // checkCluster checks the listeners against the roles, in Kafka's words.
 func (c *Config) checkCluster() error {
+	_, _, named := c.lookup("node.id")
+	if _, _, old := c.lookup("broker.id"); !named && !old && !c.Alone() {
+		return rulef("Missing configuration `node.id` which is required when `process.roles` is defined (i.e. when running in KRaft mode).")
+	}
 	if len(c.Voters) == 0 && len(c.BootstrapServers) == 0 && !(c.IsBroker && c.IsController) && !(c.IsController && len(c.ControllerListeners) > 0) {
 		return rulef("If using process.roles, either controller.quorum.bootstrap.servers must contain the set of bootstrap controllers or controller.quorum.voters must contain a parseable set of controllers.")
 	}

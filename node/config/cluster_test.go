@@ -19,6 +19,12 @@ func with(props map[string]string, more ...string) map[string]string {
 	return out
 }
 
+func without(props map[string]string, name string) map[string]string {
+	out := with(props)
+	delete(out, name)
+	return out
+}
+
 // The rows are a combined node, a broker and a controller of one cluster.
 func combined() map[string]string {
 	return map[string]string{
@@ -74,6 +80,7 @@ func TestWhatDoesNotGoTogetherIsRefusedInKafkasWords(t *testing.T) {
 		props map[string]string
 		want  string
 	}{
+		{without(combined(), "node.id"), "Missing configuration `node.id` which is required when `process.roles` is defined (i.e. when running in KRaft mode)."},
 		{with(combined(), "node.id", "9"), "If process.roles contains the 'controller' role, the node id 9 must be included in the set of voters controller.quorum.voters=Set(1, 2, 3)"},
 		{with(brokerOnly(), "node.id", "1"), "If process.roles contains just the 'broker' role, the node id 1 must not be included in the set of voters controller.quorum.voters=Set(1, 2, 3)"},
 		{with(combined(), "controller.listener.names", "", "listener.security.protocol.map", "PLAINTEXT:PLAINTEXT,CONTROLLER:PLAINTEXT"), "controller.listener.names must contain at least one value appearing in the 'listeners' configuration when running the KRaft controller role"},
