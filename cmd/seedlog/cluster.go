@@ -124,7 +124,7 @@ func (s *clusterState) readBrokers(ctx context.Context, cl *kgo.Client) error {
 func (s *clusterState) readController(ctx context.Context, cl *kgo.Client) error {
 	q, err := readQuorum(ctx, cl)
 	switch {
-	case errors.Is(err, kerr.LeaderNotAvailable), errors.Is(err, kerr.NotLeaderForPartition), errors.Is(err, kerr.NotController):
+	case errors.Is(err, errNoLeader):
 		s.Controller = -1
 		return nil
 	case err != nil:

@@ -314,6 +314,25 @@ func TestDevThroughAKill(t *testing.T) {
 	}
 }
 
+// Two of three nodes are killed: the one that is left says that there is no controller, and what
+// has no leader.
+func TestHealthWithoutAController(t *testing.T) {
+	if testing.Short() {
+		t.Skip("NOT TESTED: a leader that gives up takes seconds; leave -short out")
+	}
+	t.Parallel()
+	d := startDev(t, 3, "-1s", longSession)
+	leader := int(d.info().Controller)
+	left := leader%3 + 1
+	d.kill(leader)
+	d.kill(left%3 + 1)
+	d.await("without a controller", func(h health) bool { return !h.Healthy && h.NoController })
+	if s := d.state(); s.Controller != -1 || len(s.Brokers) != 3 {
+		t.Errorf("the cluster is %+v", s)
+	}
+	mistake(t, 1, []string{"quorum", "describe", "-b", d.brokers[left-1]}, "no leader")
+}
+
 // numbered are lines for `produce`.
 func numbered(from, to int) string {
 	var s strings.Builder

@@ -66,24 +66,38 @@ func quorumDescribe() *cobra.Command {
 	return c
 }
 
+// errNoLeader: the broker found nobody who leads the quorum, for as long as an election takes.
+var errNoLeader = errors.New("the metadata quorum has no leader that can be reached")
+
+// unled is errNoLeader for the codes that say so.
+func unled(code int16) error {
+	err := kerr.ErrorForCode(code)
+	for _, e := range []error{kerr.LeaderNotAvailable, kerr.NotLeaderForPartition, kerr.NotController, kerr.RequestTimedOut} {
+		if errors.Is(err, e) {
+			return errNoLeader
+		}
+	}
+	return err
+}
+
 func readQuorum(ctx context.Context, cl *kgo.Client) (*quorumState, error) {
 	req := kmsg.NewPtrDescribeQuorumRequest()
 	topic := kmsg.NewDescribeQuorumRequestTopic()
 	topic.Topic = quorum.ClusterMetadata
 	topic.Partitions = append(topic.Partitions, kmsg.NewDescribeQuorumRequestTopicPartition())
 	req.Topics = append(req.Topics, topic)
-	resp, err := req.RequestWith(ctx, cl)
+	resp, err := askAnybody(ctx, cl, req)
 	if err != nil {
 		return nil, err
 	}
-	if err := kerr.ErrorForCode(resp.ErrorCode); err != nil {
+	if err := unled(resp.ErrorCode); err != nil {
 		return nil, detailed(err, text(resp.ErrorMessage))
 	}
 	if len(resp.Topics) != 1 || len(resp.Topics[0].Partitions) != 1 {
 		return nil, errors.New("the answer does not describe the one partition of the metadata log")
 	}
 	p := &resp.Topics[0].Partitions[0]
-	if err := kerr.ErrorForCode(p.ErrorCode); err != nil {
+	if err := unled(p.ErrorCode); err != nil {
 		return nil, detailed(err, text(p.ErrorMessage))
 	}
 	q := &quorumState{Leader: p.LeaderID, LeaderEpoch: p.LeaderEpoch, HighWatermark: p.HighWatermark, at: time.Now().UnixMilli()}
@@ -91,6 +105,21 @@ func readQuorum(ctx context.Context, cl *kgo.Client) (*quorumState, error) {
 	q.add(p.Observers, "observer")
 	q.measure()
 	return q, nil
+}
+
+// askAnybody has the first broker answer that does: each of them passes it on to the leader. The
+// client would ask the one that is called the controller, and without a leader nobody says that
+// this one is down.
+func askAnybody(ctx context.Context, cl *kgo.Client, req *kmsg.DescribeQuorumRequest) (*kmsg.DescribeQuorumResponse, error) {
+	var failed error
+	for _, b := range append(cl.SeedBrokers(), cl.DiscoveredBrokers()...) {
+		resp, err := b.Request(ctx, req)
+		if err == nil {
+			return resp.(*kmsg.DescribeQuorumResponse), nil
+		}
+		failed = err
+	}
+	return nil, failed
 }
 
 func (q *quorumState) add(states []kmsg.DescribeQuorumResponseTopicPartitionReplicaState, status string) {
