@@ -333,6 +333,38 @@ func TestHealthWithoutAController(t *testing.T) {
 	mistake(t, 1, []string{"quorum", "describe", "-b", d.brokers[left-1]}, "no leader")
 }
 
+// Partitions are moved away from a broker that is down, with a throttle; and a plan that is refused
+// leaves no throttle behind.
+func TestReassignFromABrokerThatIsDown(t *testing.T) {
+	if testing.Short() {
+		t.Skip("NOT TESTED: a session that runs out takes seconds; leave -short out")
+	}
+	t.Parallel()
+	d := startDev(t, 3, "-1s", "broker.session.timeout.ms=1500", "broker.heartbeat.interval.ms=200")
+	if _, code := d.run("", "topic", "create", "t", "-r", "3"); code != 0 {
+		t.Fatal("no topic")
+	}
+	victim := int32(d.info().Controller%3 + 1)
+	d.kill(int(victim))
+	d.await("fenced", func(h health) bool { return slices.Equal(h.FencedBrokers, []int32{victim}) })
+	others := slices.DeleteFunc([]int32{1, 2, 3}, func(id int32) bool { return id == victim })
+	execute := func(replicas string) int {
+		plan := fmt.Sprintf(`{"version":1,"partitions":[{"topic":"t","partition":0,"replicas":[%s]}]}`, replicas)
+		_, code := d.run(plan, "topic", "reassign", "--execute", "--reassignment-json-file", "-", "--throttle", "1000000")
+		return code
+	}
+	if execute("9") != 1 {
+		t.Error("a broker that nobody knows was taken")
+	}
+	if out, _ := d.run("", "topic", "describe", "t"); strings.Contains(out, "throttled") {
+		t.Errorf("a plan that was refused left its throttle: %s", out)
+	}
+	if execute(idList(others)) != 0 {
+		t.Error("the plan was refused")
+	}
+	d.await("moved", func(h health) bool { return len(h.UnderReplicated) == 0 && len(h.FencedBrokers) == 1 })
+}
+
 // numbered are lines for `produce`.
 func numbered(from, to int) string {
 	var s strings.Builder

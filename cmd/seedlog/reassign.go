@@ -88,6 +88,9 @@ func (f *reassignFlags) run(c *cobra.Command) error {
 	if len(verbs) != 1 {
 		return usagef("name one of --generate, --execute, --verify and --cancel")
 	}
+	if c.Flags().Changed("throttle") && f.throttle < 1 {
+		return usagef("--throttle %d: at that rate nothing would ever arrive", f.throttle)
+	}
 	return f.admin(c, func(ctx context.Context, a *kadm.Client) error { return verbs[0](ctx, c, a) })
 }
 
@@ -196,10 +199,13 @@ func (f *reassignFlags) runExecute(ctx context.Context, c *cobra.Command, a *kad
 		// Before the move begins: none of it may run unthrottled.
 		from, to := plan.concerned(now, moving)
 		if err := setThrottle(ctx, a, from, to, f.throttle); err != nil {
-			return err
+			return errors.Join(err, clearThrottle(ctx, a, plan))
 		}
 	}
 	if err := plan.alter(ctx, a, false); err != nil {
+		if f.throttle >= 0 {
+			err = errors.Join(err, clearThrottle(ctx, a, plan))
+		}
 		return err
 	}
 	_, err = fmt.Fprintf(c.OutOrStdout(), "Began to move %d partitions.\n", len(plan.Partitions))
@@ -369,8 +375,10 @@ func setThrottle(ctx context.Context, a *kadm.Client, now, plan *reassignment, b
 		}
 		brokers = append(append(brokers, old...), p.Replicas...)
 	}
-	slices.Sort(brokers)
-	brokers = slices.Compact(brokers)
+	brokers, err := alive(ctx, a, brokers)
+	if err != nil {
+		return err
+	}
 	for _, topic := range sortedKeys(sources) {
 		set := []kadm.AlterConfig{setConfig(leaderReplicas, strings.Join(sources[topic], ","))}
 		if len(targets[topic]) > 0 {
@@ -382,6 +390,17 @@ func setThrottle(ctx context.Context, a *kadm.Client, now, plan *reassignment, b
 	}
 	rate := fmt.Sprint(bytesPerSecond)
 	return altered(a.AlterBrokerConfigs(ctx, []kadm.AlterConfig{setConfig(leaderRate, rate), setConfig(followerRate, rate)}, brokers...))
+}
+
+// alive are those of the brokers that are there. A rate is set on the broker itself, and one that is
+// away, which a partition is often moved because of, neither sends nor fetches.
+func alive(ctx context.Context, a *kadm.Client, brokers []int32) ([]int32, error) {
+	m, err := a.BrokerMetadata(ctx)
+	if err != nil {
+		return nil, err
+	}
+	ids := m.Brokers.NodeIDs()
+	return slices.DeleteFunc(ids, func(id int32) bool { return !slices.Contains(brokers, id) }), nil
 }
 
 func setConfig(name, value string) kadm.AlterConfig {
