@@ -55,6 +55,11 @@ func (f *devFlags) run(c *cobra.Command) error {
 	if f.nodes < 1 || f.port < 1 || f.port+2*f.nodes > 65536 {
 		return usagef("--nodes %d from --port %d: there are no such ports", f.nodes, f.port)
 	}
+	for _, kv := range f.set {
+		if !strings.Contains(kv, "=") {
+			return usagef("--set %q: write name=value", kv)
+		}
+	}
 	self, err := os.Executable()
 	if err != nil {
 		return err
@@ -101,6 +106,10 @@ func (f *devFlags) prepare(self string) ([]*devNode, error) {
 			broker: fmt.Sprintf("127.0.0.1:%d", f.port+2*i), control: fmt.Sprintf("127.0.0.1:%d", f.port+2*i+1),
 		}
 	}
+	more := filepath.Join(f.dir, fmt.Sprintf("node-%d", f.nodes+1))
+	if isFormatted(more) {
+		return nil, fmt.Errorf("%s is formatted: name as many --nodes as there are, for fewer would wait for the others, or begin anew in another --data-dir", more)
+	}
 	var unformatted []*devNode
 	for _, n := range nodes {
 		if err := os.MkdirAll(n.dir, 0o755); err != nil {
@@ -109,7 +118,7 @@ func (f *devFlags) prepare(self string) ([]*devNode, error) {
 		if err := os.WriteFile(n.file, []byte(n.properties(nodes, f.set)), 0o644); err != nil {
 			return nil, err
 		}
-		if _, err := os.Stat(filepath.Join(n.dir, "data", "meta.properties")); errors.Is(err, os.ErrNotExist) {
+		if !isFormatted(n.dir) {
 			unformatted = append(unformatted, n)
 		}
 	}
@@ -120,6 +129,12 @@ func (f *devFlags) prepare(self string) ([]*devNode, error) {
 		return nodes, format(nodes)
 	}
 	return nil, fmt.Errorf("%s is not formatted and other nodes are: bring its directory back, or begin anew in another --data-dir", unformatted[0].dir)
+}
+
+// isFormatted reports whether a node's directory has an identity, or one that cannot be read.
+func isFormatted(dir string) bool {
+	_, err := os.Stat(filepath.Join(dir, "data", "meta.properties"))
+	return !errors.Is(err, os.ErrNotExist)
 }
 
 // properties is the file of a node's settings.

@@ -208,6 +208,21 @@ func TestAFileWithUnformattedDirectoriesIsOneLine(t *testing.T) {
 	mistake(t, 1, []string{"start", "--config", file, "--listen", ln.Addr().String()}, "in use")
 }
 
+// A cluster that was made of three nodes is not one of two: they would wait for the third.
+func TestDevWithOtherNodesIsOneLine(t *testing.T) {
+	dir := t.TempDir()
+	for i := range 3 {
+		data := filepath.Join(dir, "node-"+string(rune('1'+i)), "data")
+		if err := os.MkdirAll(data, 0o755); err != nil {
+			t.Fatal(err)
+		}
+		write(t, filepath.Join(data, "meta.properties"), "version=1\n")
+	}
+	mistake(t, 1, []string{"dev", "--nodes", "2", "--port", "39200", "--data-dir", dir}, "node-3", "--nodes")
+	mistake(t, 1, []string{"dev", "--nodes", "4", "--port", "39200", "--data-dir", dir}, "node-4", "not formatted")
+	mistake(t, 2, []string{"dev", "--set", "num.partitions", "--data-dir", dir}, "name=value")
+}
+
 func TestWordsThatNoCommandHasAreOneLine(t *testing.T) {
 	for _, family := range []string{"topic", "cluster", "quorum", "storage", "log", "bench"} {
 		mistake(t, 2, []string{family, "remove", "orders"}, "unknown command", `"remove"`, family)
