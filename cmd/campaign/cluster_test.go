@@ -152,3 +152,23 @@ func TestTheLongestGap(t *testing.T) {
 		t.Errorf("the first acknowledgement after is %v later", got)
 	}
 }
+
+// A campaign that would run nothing is a mistake, and no success.
+func TestCampaignsThatWouldRunNothingAreRefused(t *testing.T) {
+	t.Chdir("../..")
+	for _, c := range []struct {
+		run  func([]string) error
+		args string
+		want string
+	}{
+		{mutantsCommand, "-compile -only no-such-bug", "no-such-bug"},
+		{runCommand, "-seeds 1-1 -workers 0", "-workers"},
+		{runCommand, "-seeds 1-1 -scenario no-such-story", "no-such-story"},
+		{verifyCommand, "-seeds 1-1 -scenario no-such-story", "no-such-story"},
+		{verifyCommand, "-seeds 1-1 1-1000", "1-1000"},
+	} {
+		if err := c.run(strings.Fields(c.args)); err == nil || !strings.Contains(err.Error(), c.want) || strings.Contains(err.Error(), "found something") {
+			t.Errorf("%s: %v, want %s", c.args, err, c.want)
+		}
+	}
+}

@@ -9,6 +9,7 @@
 package main
 
 import (
+	"flag"
 	"fmt"
 	"os"
 	"strconv"
@@ -55,6 +56,15 @@ func usage() {
   campaign real      -failover K [-nodes N] [-binary PATH]
   campaign scenarios`)
 	os.Exit(2)
+}
+
+// parseFlags parses the flags of a command that takes no other words.
+func parseFlags(f *flag.FlagSet, args []string) error {
+	_ = f.Parse(args)
+	if f.NArg() > 0 {
+		return fmt.Errorf("%s takes no %q", f.Name(), f.Arg(0))
+	}
+	return nil
 }
 
 // parseSeeds reads "A-B", both included, or "A".

@@ -27,7 +27,9 @@ func mutantsCommand(args []string) error {
 	budget := f.Float64("budget", 60, "core-seconds a mutant")
 	workers := f.Int("workers", runtime.NumCPU(), "worker processes")
 	compileOnly := f.Bool("compile", false, "only apply and compile")
-	_ = f.Parse(args)
+	if err := parseFlags(f, args); err != nil {
+		return err
+	}
 	paths, err := filepath.Glob(filepath.Join(*dir, "*.patch"))
 	if err != nil || len(paths) == 0 {
 		return fmt.Errorf("no patches in %s: %v", *dir, err)
@@ -41,6 +43,9 @@ func mutantsCommand(args []string) error {
 		if *only == "" || slices.Contains(strings.Split(*only, ","), m.Name) {
 			list = append(list, m)
 		}
+	}
+	if want := strings.Split(*only, ","); *only != "" && len(list) < len(want) {
+		return fmt.Errorf("-only %s: there are %d of these %d in %s", *only, len(list), len(want), *dir)
 	}
 	root, err := os.Getwd()
 	if err != nil {

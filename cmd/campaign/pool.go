@@ -116,6 +116,9 @@ func (w *worker) close() {
 // each runs the seeds on n workers and hands the outcomes to fn, one at a time, in the order
 // they come. fn returns false to stop.
 func each(n int, make func() *worker, seeds <-chan uint64, fn func(*outcome) bool) error {
+	if n < 1 {
+		return fmt.Errorf("-workers %d: nothing would be run", n)
+	}
 	var mu sync.Mutex
 	var first error
 	stop := false

@@ -47,7 +47,9 @@ func realCommand(args []string) error {
 	f.IntVar(&o.nodes, "nodes", 1, "how many nodes")
 	f.IntVar(&o.failover, "failover", 0, "measure so many failovers of each kind instead")
 	f.BoolVar(&o.verbose, "v", false, "say what is done")
-	_ = f.Parse(args)
+	if err := parseFlags(f, args); err != nil {
+		return err
+	}
 	tmp, err := os.MkdirTemp("", "seedlog-real")
 	if err != nil {
 		return err

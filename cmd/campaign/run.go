@@ -21,7 +21,12 @@ func runCommand(args []string) error {
 	workers := f.Int("workers", runtime.NumCPU(), "worker processes")
 	scenario := f.String("scenario", "", "scenario; the swarm if not given")
 	ops := f.Int("ops", 0, "client operations a seed")
-	_ = f.Parse(args)
+	if err := parseFlags(f, args); err != nil {
+		return err
+	}
+	if _, err := scenarios.Find(*scenario); err != nil {
+		return err
+	}
 	lo, hi, err := parseSeeds(*seeds)
 	if err != nil {
 		return err

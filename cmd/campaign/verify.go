@@ -12,6 +12,7 @@ import (
 	"strconv"
 	"sync"
 
+	"seedlog/scenarios"
 	"seedlog/sim/trace"
 )
 
@@ -23,7 +24,12 @@ func verifyCommand(args []string) error {
 	seeds := f.String("seeds", "1-100", "seeds, A-B")
 	scenario := f.String("scenario", "", "scenario; the swarm if not given")
 	ops := f.Int("ops", 0, "client operations a seed")
-	_ = f.Parse(args)
+	if err := parseFlags(f, args); err != nil {
+		return err
+	}
+	if _, err := scenarios.Find(*scenario); err != nil {
+		return err
+	}
 	lo, hi, err := parseSeeds(*seeds)
 	if err != nil {
 		return err
