@@ -220,8 +220,14 @@ func (c *Config) checkBrokerListeners() error {
 	return c.checkAdvertised()
 }
 
+// checkAdvertised refuses what nobody can connect to. A node that is alone may listen everywhere
+// and advertise nothing: its clients are on its machine.
 func (c *Config) checkAdvertised() error {
-	for _, l := range c.Advertised {
+	told := c.Advertised
+	if !c.Alone() {
+		told = slices.Concat(told, c.AdvertisedBrokers(), c.AdvertisedControllers())
+	}
+	for _, l := range told {
 		if l.Host == "0.0.0.0" {
 			return rulef("advertised.listeners cannot use the nonroutable meta-address 0.0.0.0. Use a routable IP address.")
 		}

@@ -93,6 +93,8 @@ func TestWhatDoesNotGoTogetherIsRefusedInKafkasWords(t *testing.T) {
 		{with(combined(), "inter.broker.listener.name", "CONTROLLER"), "inter.broker.listener.name must be a listener name defined in advertised.listeners. The valid options based on currently configured listeners are PLAINTEXT"},
 		{with(combined(), "advertised.listeners", "PLAINTEXT://h:1,EXTERNAL://h:2"), "advertised.listeners listener names must be equal to or a subset of the ones defined in listeners. Found PLAINTEXT,EXTERNAL. The valid options based on the current configuration are PLAINTEXT,CONTROLLER"},
 		{with(combined(), "advertised.listeners", "PLAINTEXT://0.0.0.0:1"), "advertised.listeners cannot use the nonroutable meta-address 0.0.0.0. Use a routable IP address."},
+		{with(combined(), "listeners", "PLAINTEXT://0.0.0.0:1,CONTROLLER://one:2"), "advertised.listeners cannot use the nonroutable meta-address 0.0.0.0. Use a routable IP address."},
+		{with(combined(), "listeners", "PLAINTEXT://one:1,CONTROLLER://0.0.0.0:2", "advertised.listeners", "PLAINTEXT://one:1"), "advertised.listeners cannot use the nonroutable meta-address 0.0.0.0. Use a routable IP address."},
 		{with(combined(), "controller.quorum.voters", "1@one"), "Failed to parse host port from entry 1@one for the configuration controller.quorum.voters." + voterForm},
 		{with(combined(), "controller.quorum.voters", "1@:9"), "Failed to parse host name from entry 1@:9 for the configuration controller.quorum.voters." + voterForm},
 		{with(combined(), "controller.quorum.voters", "one:9"), "Invalid configuration value for controller.quorum.voters." + voterForm},
