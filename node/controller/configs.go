@@ -203,14 +203,21 @@ func (s *State) replacing(a *alteration, x *kmsg.AlterConfigsRequestResource) {
 	}
 }
 
+// checkValueSize: no client of an older version could read a longer one.
+func checkValueSize(value string) *apiError {
+	if len(value) <= maxTextBytes {
+		return nil
+	}
+	return failf(kerr.InvalidConfig, "The configuration value cannot be added because it exceeds the maximum value size of %d bytes.", maxTextBytes)
+}
+
 // alter checks an alteration and appends its records. Brokers are told again of a value
 // that they have: for some settings that means to load something anew.
 func (s *State) alter(records []meta.Record, a *alteration) []meta.Record {
 	current := s.image.Config(a.resource.Type, a.resource.Name)
 	next := current.Map()
 	for _, c := range a.changes {
-		if len(c.Value) > maxTextBytes {
-			a.err = failf(kerr.InvalidConfig, "The configuration value cannot be added because it exceeds the maximum value size of %d bytes.", maxTextBytes)
+		if a.err = checkValueSize(c.Value); a.err != nil {
 			return records
 		}
 		next[c.Name] = c.Value

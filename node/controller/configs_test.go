@@ -96,6 +96,9 @@ func TestAValueDoesNotGrowBeyondWhatCanBeAnswered(t *testing.T) {
 	if v, _ := w.state.image.Config(meta.TopicResource, "t").Get(name); len(v) > 1<<15-1 {
 		t.Errorf("the value has %d bytes", len(v))
 	}
+	if x := w.do(createRequest("u", 1, 1, name+"="+list(9000))).(*kmsg.CreateTopicsResponse).Topics[0]; x.ErrorCode != kerr.InvalidConfig.Code {
+		t.Errorf("%v for a new topic", kerr.ErrorForCode(x.ErrorCode))
+	}
 }
 
 func TestSettingsThatAreRefusedAreNotWorkedOut(t *testing.T) {

@@ -179,6 +179,9 @@ func (s *State) creationConfigs(req *kmsg.CreateTopicsRequestTopic) (map[string]
 		if _, twice := overrides[c.Name]; twice {
 			return nil, failf(kerr.InvalidRequest, "Error due to duplicate config keys: %s", c.Name)
 		}
+		if err := checkValueSize(*c.Value); err != nil {
+			return nil, err
+		}
 		overrides[c.Name] = *c.Value
 	}
 	return overrides, s.checkTopicConfig(overrides)
