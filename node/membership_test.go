@@ -32,12 +32,14 @@ func TestThreeNodesComeUp(t *testing.T) {
 		t.Run(fmt.Sprint("static=", static), func(t *testing.T) {
 			c := newCluster(t, 3, static, nil)
 			c.start()
-			adm := c.admin()
-			defer adm.Close()
-			c.await("all brokers known", func() bool {
-				md, err := adm.BrokerMetadata(timeout(t))
-				return err == nil && len(md.Brokers) == 3 && md.Cluster == clusterID
-			})
+			for _, m := range c.members {
+				c.await(fmt.Sprint("all brokers known to ", m.id), func() bool {
+					req := kmsg.NewPtrMetadataRequest()
+					req.Topics = []kmsg.MetadataRequestTopic{}
+					md := m.request(req).(*kmsg.MetadataResponse) // the admin client's may be of a minute ago
+					return len(md.Brokers) == 3 && md.ClusterID != nil && *md.ClusterID == clusterID
+				})
+			}
 		})
 	}
 }

@@ -66,6 +66,7 @@ func overtakenCoordinator(r *Run) {
 	tellCluster(r, six(1), func(s *tale) {
 		offsets := s.replicated(offsetsTopic, []int32{4, 5, 6}, [2]string{"flush.messages", "2"})
 		s.replicated("t", []int32{1})
+		s.replicated("v", []int32{1})
 		s.failed = s.failed || !s.CreateTopic(&client.Topic{Name: "u", Partitions: 3, Replication: 1, Assignment: [][]int32{{1}, {1}, {1}}}, nil)
 		commit := func(what string, done *bool, topic string, partitions ...int32) {
 			e, group := s.Env(time.Minute)
@@ -80,6 +81,7 @@ func overtakenCoordinator(r *Run) {
 		s.at(4, "commit", func(t *task.T, p *client.Plain) {
 			if s.findCoordinator(t, p) {
 				settled(t, func() int16 { return s.commitOf(t, p, 5, "t", 0) })
+				s.code(s.commitOf(t, p, 5, "v", 0), nil, "commit")
 			}
 		})
 		s.wait(time.Second)
@@ -88,9 +90,11 @@ func overtakenCoordinator(r *Run) {
 		commit("the first commit", &first, "u", 0, 1, 2)
 		s.wait(time.Second)
 		s.at(1, "delete", func(t *task.T, p *client.Plain) {
-			code, err := p.Delete(t, "u")
-			if s.ok(err, "delete") {
-				s.code(code, nil, "delete")
+			for _, name := range []string{"u", "v"} { // of the second it writes when that of the first is synced
+				code, err := p.Delete(t, name)
+				if s.ok(err, "delete") {
+					s.code(code, nil, "delete")
+				}
 			}
 		})
 		commit("the second commit", &second, "t", 0)
