@@ -172,8 +172,7 @@ func (g *ghost) partition(s *server, seen map[string]*watched, path string) {
 	if !ok || named != w.named {
 		id, ok := s.guard.topicID(path)
 		if !ok {
-			delete(seen, path) // it is being made
-			g.replicas.Gone(s.id, base(path))
+			*w = watched{} // it is being made, or never was to its end: no log, but another directory may have it
 			return
 		}
 		*w = watched{id: id, named: named, looked: 1}
@@ -443,8 +442,9 @@ func (g *ghost) crashed(s *server, power bool) {
 // forgot under the process counts: the disk may have dropped it long before.
 func (g *ghost) lost(s *server, power bool) func(name string) bool {
 	before := make(map[string]*watched)
-	for path, w := range g.logs[s.id-1] { //order: into a map
-		if w.end() > 0 || w.had > 0 {
+	for _, path := range slices.Sorted(maps.Keys(g.logs[s.id-1])) { // of two directories with the log, who reaches farthest
+		w := g.logs[s.id-1][path]
+		if o := before[base(path)]; max(w.end(), w.had) > 0 && (o == nil || max(o.end(), o.had) < max(w.end(), w.had)) {
 			before[base(path)] = w
 		}
 	}
@@ -456,7 +456,7 @@ func (g *ghost) lost(s *server, power bool) func(name string) bool {
 		had, has := g.replicas.HighWatermark(name), int64(0)
 		for _, path := range s.guard.Dirs() {
 			if base(path) == name {
-				has = s.guard.Recovered(path).LogEndOffset
+				has = max(has, s.guard.Recovered(path).LogEndOffset)
 			}
 		}
 		if w, ok := before[name]; ok {

@@ -127,13 +127,10 @@ func TestWatchingALogIsReadingIt(t *testing.T) {
 // one was: what is there is the new topic's.
 func TestADirectoryOfTheSameNameIsAnotherTopics(t *testing.T) {
 	s := onDisk(t)
-	s.id, s.guard = 1, &guard{Judge: &Judge{Files: s.Disk}}
-	g := &ghost{}
-	g.replicas = cluster.NewReplicas(cluster.NewState(&g.verdict), &g.verdict)
-	seen := make(map[string]*watched)
+	g := lookingAt(s, "/data")
 	look := func(id byte, want string) {
 		t.Helper()
-		g.partition(s, seen, watchedDir)
+		g.lookAt(0, s)
 		p := &cluster.Partition{Topic: "t", ID: cluster.ID{id}, Replicas: []int32{1}}
 		if got := g.replicas.Differ(p); got != want {
 			t.Errorf("topic id %d: %q, want %q", id, got, want)
@@ -155,17 +152,48 @@ func TestADirectoryOfTheSameNameIsAnotherTopics(t *testing.T) {
 	look(8, "t-0 has no directory on node 1")
 }
 
+// lookingAt is the checks of one server that never ran, with these directories.
+func lookingAt(s *server, dirs ...string) *ghost {
+	s.id, s.guard = 1, &guard{Judge: &Judge{Files: s.Disk, LogDirs: dirs}}
+	g := &ghost{logs: []map[string]*watched{{}}}
+	g.quorum = cluster.NewQuorum(1, nil, &g.verdict)
+	g.replicas = cluster.NewReplicas(g.quorum.State, &g.verdict)
+	return g
+}
+
+// A directory that failed as a replica was made in it keeps a name without a log. The replica is
+// where it was made anew, whichever of the two is looked at last.
+func TestAReplicaIsWhereItWasMadeToTheEnd(t *testing.T) {
+	const metadata = "version: 0\ntopic_id: BwAAAAAAAAAAAAAAAAAAAA"
+	for _, dirs := range [][]string{{"/data", "/more"}, {"/more", "/data"}} {
+		s := onDisk(t)
+		g := lookingAt(s, dirs...)
+		s.Disk.WriteFile("/more/t-0/partition.metadata.tmp", nil)
+		s.Disk.WriteFile(watchedDir+"/partition.metadata", []byte(metadata))
+		s.Disk.WriteFile(segmentPath(0), logBytes(0, 3, 1))
+		for range 2 {
+			g.lookAt(0, s)
+			if got := g.replicas.Ends("t-0"); got[1] != 3 {
+				t.Errorf("directories %v: ends %v", dirs, got)
+			}
+		}
+		s.Disk.RemoveFile(segmentPath(0))
+		s.Disk.RemoveFile(watchedDir + "/partition.metadata")
+		g.lookAt(0, s)
+		if got := g.replicas.Ends("t-0"); len(got) != 0 {
+			t.Errorf("directories %v: ends %v after it was deleted", dirs, got)
+		}
+	}
+}
+
 // A disk that was replaced has none of the logs that were seen on it: nobody takes the node for
 // one that holds what is committed once it registers again.
 func TestAWipedDiskHasNoLogs(t *testing.T) {
 	s := onDisk(t)
-	s.id, s.guard = 1, &guard{Judge: &Judge{Files: s.Disk}}
-	g := &ghost{logs: []map[string]*watched{{}}}
-	g.quorum = cluster.NewQuorum(1, nil, &g.verdict)
-	g.replicas = cluster.NewReplicas(g.quorum.State, &g.verdict)
+	g := lookingAt(s, "/data")
 	s.Disk.WriteFile(watchedDir+"/partition.metadata", []byte("version: 0\ntopic_id: BwAAAAAAAAAAAAAAAAAAAA"))
 	s.Disk.WriteFile(segmentPath(0), logBytes(0, 3, 1))
-	g.partition(s, g.logs[0], watchedDir)
+	g.lookAt(0, s)
 	if got := g.replicas.Ends("t-0"); got[1] != 3 {
 		t.Fatalf("ends %v", got)
 	}
