@@ -241,6 +241,32 @@ func TestWhatTheDiskDroppedIsLostWithTheProcess(t *testing.T) {
 	}
 }
 
+// What a failed sync drops was there before, and may have been acknowledged, though nobody had
+// looked since it was written.
+func TestWhatTheDiskDropsIsSeenFirst(t *testing.T) {
+	w := sim.New(1, sched.Calm(), simnet.Calm(), nil)
+	t.Cleanup(w.Close)
+	r := &Run{World: w, Rec: client.NewRecorder(), cluster: &clusterRun{}}
+	s := r.addServer("b1", simdisk.Config{}, sched.ClockParams{})
+	s.guard.LogDirs = []string{"/data"}
+	g := newGhost(r, nil)
+	r.cluster.ghost = g
+	s.Disk.WriteFile(watchedDir+"/partition.metadata", []byte("version: 0\ntopic_id: BwAAAAAAAAAAAAAAAAAAAA"))
+	s.Disk.WriteFile(segmentPath(0), nil)
+	whole := ledBytes(0, 20)
+	failSync(t, w, s.Disk, segmentPath(0), whole, func() bool {
+		b, _ := s.Disk.ReadFile(segmentPath(0))
+		return !bytes.Equal(b, whole)
+	})
+	g.look()
+	if end := g.logs[0][watchedDir].end(); end == 20 {
+		t.Fatal("nothing is gone")
+	}
+	if !g.lost(s, false)("t-0") {
+		t.Error("what was dropped was not lost")
+	}
+}
+
 // failSync writes a file and fails its sync, so that the disk forgets, until there is enough.
 func failSync(t *testing.T, w *sim.World, d *simdisk.Disk, path string, content []byte, enough func() bool) {
 	t.Helper()

@@ -63,6 +63,11 @@ func (r *Run) addServer(name string, dc simdisk.Config, cp sched.ClockParams) *s
 			r.Rec.Failf("I34", s.where(path), "is %s again by the process that was told it failed", what)
 		}
 	})
+	s.Disk.OnForget(func() {
+		if c := r.cluster; c != nil && c.ghost != nil {
+			c.ghost.lookAt(int(s.id-1), s) // who is told of what goes now may not have heard yet
+		}
+	})
 	return s
 }
 

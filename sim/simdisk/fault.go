@@ -106,6 +106,9 @@ func (d *Disk) SetRate(f Fault, every int64, match func(path string) bool) {
 // what is on the disk. what is "written" or "synced".
 func (d *Disk) OnReuse(fn func(path, what string)) { d.onReuse = fn }
 
+// OnForget registers what is called right before a failed sync forgets what it did not write.
+func (d *Disk) OnForget(fn func()) { d.onForget = fn }
+
 // Arm makes a fault happen to one call. A file path in Match is the one it was opened with.
 func (d *Disk) Arm(in *Injection) *Injection {
 	s := &d.faults[in.Fault]

@@ -248,6 +248,9 @@ func (f *file) sync() (forgets bool, err error) {
 // forget marks what is unsynced as clean, and may drop it from the page cache.
 func (f *file) forget() {
 	d := f.m.d
+	if d.onForget != nil {
+		d.onForget()
+	}
 	evict := d.faults[SyncForgets].rng.IntN(2) == 0
 	if f.n.forget(d, evict) > 0 {
 		d.effective(SyncForgets)

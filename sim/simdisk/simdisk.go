@@ -56,6 +56,7 @@ const DefaultCapacity = 1 << 40
 // Disk is the device: it belongs to the machine.
 type Disk struct {
 	onReuse  func(path, what string)
+	onForget func()
 	id       uint64
 	trace    *trace.Log
 	latency  Latency
