@@ -252,15 +252,20 @@ func (c *Config) AdvertisedBrokers() []Listener {
 }
 
 // AdvertisedControllers is what the members of the quorum connect to, in the order of
-// controller.listener.names.
+// controller.listener.names. The first of these is where controller.quorum.voters says that this
+// node is, unless advertised.listeners names it: a listener says what it binds, and no more.
 func (c *Config) AdvertisedControllers() []Listener {
 	var out []Listener
-	for _, n := range c.ControllerListeners {
+	for at, n := range c.ControllerListeners {
 		named := func(l Listener) bool { return l.Name == n }
 		if i := slices.IndexFunc(c.Advertised, named); i >= 0 {
 			out = append(out, c.Advertised[i])
 		} else if i := slices.IndexFunc(c.Listeners, named); i >= 0 {
-			out = append(out, c.Listeners[i])
+			l := c.Listeners[i]
+			if v := slices.IndexFunc(c.Voters, c.isSelf); at == 0 && v >= 0 {
+				l.Host, l.Port = strings.Trim(c.Voters[v].Host, "[]"), c.Voters[v].Port
+			}
+			out = append(out, l)
 		}
 	}
 	return out
@@ -270,9 +275,9 @@ func (c *Config) listens(name string) bool {
 	return slices.ContainsFunc(c.Listeners, func(l Listener) bool { return l.Name == name })
 }
 
-func (c *Config) isVoter() bool {
-	return slices.ContainsFunc(c.Voters, func(v Voter) bool { return v.ID == c.NodeID })
-}
+func (c *Config) isSelf(v Voter) bool { return v.ID == c.NodeID }
+
+func (c *Config) isVoter() bool { return slices.ContainsFunc(c.Voters, c.isSelf) }
 
 func (c *Config) voterSet() string {
 	var ids []string

@@ -60,6 +60,14 @@ func TestRolesAndListeners(t *testing.T) {
 	if c.Voters[2].Addr() != "[::1]:9093" || c.Alone() {
 		t.Error(c.Voters)
 	}
+	for id, want := range map[string]Listener{"1": {"CONTROLLER", "one", 9093}, "3": {"CONTROLLER", "::1", 9093}} {
+		for _, own := range []string{"CONTROLLER://:9093", "CONTROLLER://0.0.0.0:9093", "CONTROLLER://10.0.0.1:19093"} {
+			v := mustParse(t, with(combined(), "node.id", id, "listeners", "PLAINTEXT://one:9092,"+own))
+			if got := v.AdvertisedControllers(); !slices.Equal(got, []Listener{want}) {
+				t.Errorf("%s of voter %s: %v", own, id, got)
+			}
+		}
+	}
 	b := mustParse(t, with(brokerOnly(), "listeners", "CLIENT://:9092,INTERNAL://:9094", "inter.broker.listener.name", "internal",
 		"listener.security.protocol.map", "CLIENT:PLAINTEXT,INTERNAL:PLAINTEXT,CONTROLLER:PLAINTEXT"))
 	if b.InterBrokerListener != "INTERNAL" || b.IsController || !b.IsBroker || b.AdvertisedControllers() != nil {
@@ -94,7 +102,8 @@ func TestWhatDoesNotGoTogetherIsRefusedInKafkasWords(t *testing.T) {
 		{with(combined(), "advertised.listeners", "PLAINTEXT://h:1,EXTERNAL://h:2"), "advertised.listeners listener names must be equal to or a subset of the ones defined in listeners. Found PLAINTEXT,EXTERNAL. The valid options based on the current configuration are PLAINTEXT,CONTROLLER"},
 		{with(combined(), "advertised.listeners", "PLAINTEXT://0.0.0.0:1"), "advertised.listeners cannot use the nonroutable meta-address 0.0.0.0. Use a routable IP address."},
 		{with(combined(), "listeners", "PLAINTEXT://0.0.0.0:1,CONTROLLER://one:2"), "advertised.listeners cannot use the nonroutable meta-address 0.0.0.0. Use a routable IP address."},
-		{with(combined(), "listeners", "PLAINTEXT://one:1,CONTROLLER://0.0.0.0:2", "advertised.listeners", "PLAINTEXT://one:1"), "advertised.listeners cannot use the nonroutable meta-address 0.0.0.0. Use a routable IP address."},
+		{with(combined(), "advertised.listeners", "PLAINTEXT://one:1,CONTROLLER://0.0.0.0:2"), "advertised.listeners cannot use the nonroutable meta-address 0.0.0.0. Use a routable IP address."},
+		{with(combined(), "listeners", "PLAINTEXT://one:1,CONTROLLER://0.0.0.0:2", "controller.quorum.voters", "", "controller.quorum.bootstrap.servers", "one:2"), "advertised.listeners cannot use the nonroutable meta-address 0.0.0.0. Use a routable IP address."},
 		{with(combined(), "controller.quorum.voters", "1@one"), "Failed to parse host port from entry 1@one for the configuration controller.quorum.voters." + voterForm},
 		{with(combined(), "controller.quorum.voters", "1@:9"), "Failed to parse host name from entry 1@:9 for the configuration controller.quorum.voters." + voterForm},
 		{with(combined(), "controller.quorum.voters", "one:9"), "Invalid configuration value for controller.quorum.voters." + voterForm},
