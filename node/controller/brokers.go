@@ -175,10 +175,11 @@ func (s *State) checkRegistration(r *kmsg.BrokerRegistrationRequest, now clock.I
 // alive reports whether the registered incarnation may still run. A session counts, unless
 // this controller never heard of that incarnation and the new one holds one of its log
 // directories: a directory is locked by its process, so the old one is gone. That is how a
-// lone node comes back without waiting for the session of its former self.
+// lone node comes back without waiting for the session of its former self. One that was on its way
+// to stop does not hold the place either.
 func (s *State) alive(old *meta.Broker, r *kmsg.BrokerRegistrationRequest, now clock.Instant) bool {
 	x := s.sessions[old.ID]
-	if x == nil || x.epoch != old.Epoch || old.Fenced || now >= x.until {
+	if x == nil || x.epoch != old.Epoch || old.Fenced || old.InControlledShutdown || now >= x.until {
 		return false // or the session is one that was just given to the new one
 	}
 	holds := slices.ContainsFunc(r.LogDirs, func(d [16]byte) bool { return slices.Contains(old.LogDirs, d) })

@@ -484,6 +484,29 @@ func TestControlledShutdownMovesLeadershipFirst(t *testing.T) {
 	}
 }
 
+func TestWhoWasKilledOverItsControlledShutdownRegistersAtOnce(t *testing.T) {
+	w := newWorld(t, nil)
+	w.start(2)
+	w.create("t", 1, 2)
+	w.heartbeat(1, func(r *kmsg.BrokerHeartbeatRequest) { r.WantShutdown = true })
+	old := w.state.image.Broker(1)
+	if old.Fenced || !old.InControlledShutdown {
+		t.Fatalf("%+v", old)
+	}
+	if e := w.register(1, 2, -1, ""); e <= old.Epoch {
+		t.Errorf("epoch %d after %d", e, old.Epoch)
+	}
+	if b := w.state.image.Broker(1); !b.Fenced || b.InControlledShutdown {
+		t.Errorf("%+v", b)
+	}
+	if r := w.heartbeat(1, nil); r.IsFenced || r.ShouldShutdown {
+		t.Errorf("who came back has to stop: %+v", r)
+	}
+	if r := w.tryRegister(1, 3, -1, ""); r.ErrorCode != kerr.DuplicateBrokerRegistration.Code {
+		t.Errorf("two incarnations at once: %v", kerr.ErrorForCode(r.ErrorCode))
+	}
+}
+
 func TestProducerIDsAreGivenOutInBlocks(t *testing.T) {
 	w := newWorld(t, nil)
 	w.start(1)
