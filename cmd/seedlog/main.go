@@ -24,10 +24,17 @@ func main() {
 		SilenceErrors: true,
 	}
 	root.AddCommand(startCommand(), devCommand(), storageCommand(), clusterCommand(), quorumCommand(), topicCommand(), produceCommand(), consumeCommand(), logCommand(), benchCommand(), versionCommand())
+	// Whatever ends a command before it begins is a mistake in its words.
+	began := false
+	root.PersistentPreRunE = func(c *cobra.Command, _ []string) error {
+		err := c.ValidateFlagGroups()
+		began = err == nil
+		return err
+	}
 	if err := root.Execute(); err != nil {
 		fmt.Fprintln(os.Stderr, "seedlog: "+err.Error())
 		var usage *usageError
-		if errors.As(err, &usage) {
+		if !began || errors.As(err, &usage) {
 			os.Exit(2)
 		}
 		os.Exit(1)

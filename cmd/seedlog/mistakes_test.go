@@ -151,9 +151,9 @@ func TestWrongSettingsAreOneLine(t *testing.T) {
 	mistake(t, 1, []string{"start", "--listen", "127.0.0.1:99999999", "--data-dir", dir}, "99999999")
 	mistake(t, 1, []string{"start", "--config", filepath.Join(dir, "nothing.properties")}, "nothing.properties")
 	mistake(t, 1, []string{"start", "--config", write(t, filepath.Join(dir, "bad.properties"), "a=1\nb=\\u00\n")}, "bad.properties", "line 2")
-	mistake(t, 1, []string{"begin"}, "unknown command", "begin")
-	mistake(t, 1, start("now"), "now")
-	mistake(t, 1, start("--port", "9"), "unknown flag", "--port")
+	mistake(t, 2, []string{"begin"}, "unknown command", "begin")
+	mistake(t, 2, start("now"), "now")
+	mistake(t, 2, start("--port", "9"), "unknown flag", "--port")
 
 	// A name that is not known is a warning: the node runs.
 	b, err := startBenchBroker(filepath.Join(t.TempDir(), "data"), "zookeeper.connect=here")
@@ -226,6 +226,19 @@ func TestDevWithOtherNodesIsOneLine(t *testing.T) {
 func TestWordsThatNoCommandHasAreOneLine(t *testing.T) {
 	for _, family := range []string{"topic", "cluster", "quorum", "storage", "log", "bench"} {
 		mistake(t, 2, []string{family, "remove", "orders"}, "unknown command", `"remove"`, family)
+	}
+}
+
+func TestWordsThatCobraRefusesAreTheUsersMistake(t *testing.T) {
+	for want, args := range map[string][]string{
+		"unknown command":           {"frobnicate"},
+		"unknown flag":              {"cluster", "health", "--nope"},
+		"invalid argument":          {"topic", "create", "orders", "-p", "x"},
+		"needs an argument":         {"topic", "create", "orders", "-p"},
+		"accepts at most 1":         {"topic", "delete", "orders", "payments"},
+		"none of the others can be": {"storage", "format", "--standalone", "--no-initial-controllers", "--data-dir", t.TempDir()},
+	} {
+		mistake(t, 2, args, want)
 	}
 }
 

@@ -27,7 +27,7 @@ func TestFormatOfAClusterAsksWhoTheVotersAre(t *testing.T) {
 	mistake(t, 2, []string{"storage", "format", "--config", file, "-t", "x"}, "--cluster-id")
 	mistake(t, 2, []string{"storage", "format", "--config", file, "-t", aCluster},
 		"you must specify one of the following: --standalone, --initial-controllers, or --no-initial-controllers.")
-	mistake(t, 1, []string{"storage", "format", "--config", file, "-t", aCluster, "-s", "-N"}, "standalone", "no-initial-controllers")
+	mistake(t, 2, []string{"storage", "format", "--config", file, "-t", aCluster, "-s", "-N"}, "standalone", "no-initial-controllers")
 	mistake(t, 1, []string{"storage", "format", "--config", file, "-t", aCluster, "-I", "1@one"}, "write id@host:port:directoryId")
 	mistake(t, 1, []string{"storage", "format", "--config", file, "-t", aCluster, "-s", "-f", "kraft.version=0"}, "Cannot set kraft.version to 0")
 	mistake(t, 1, []string{"storage", "format", "--config", file, "-t", aCluster, "-N", "-r", "2.8"}, "Unknown release version '2.8'")
