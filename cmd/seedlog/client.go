@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"net"
@@ -91,6 +92,15 @@ func signalContext(parent context.Context) (context.Context, context.CancelFunc)
 		parent = context.Background()
 	}
 	return signal.NotifyContext(parent, os.Interrupt, syscall.SIGTERM)
+}
+
+// tell prints v for a program, or the sentence.
+func (f *clientFlags) tell(c *cobra.Command, v any, sentence string, args ...any) error {
+	if asJSON, err := f.json(); err != nil || asJSON {
+		return errors.Join(err, printJSON(c.OutOrStdout(), v))
+	}
+	_, err := fmt.Fprintf(c.OutOrStdout(), sentence, args...)
+	return err
 }
 
 func printJSON(w io.Writer, v any) error {

@@ -3,12 +3,14 @@ package main
 import (
 	"bufio"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
 	"strconv"
 	"strings"
 	"time"
+	"unicode/utf8"
 
 	"github.com/spf13/cobra"
 	"github.com/twmb/franz-go/pkg/kadm"
@@ -69,14 +71,76 @@ func (f *consumeFlags) start() (kgo.Offset, error) {
 	return kgo.NewOffset().At(n), nil
 }
 
+// printer is how a record is laid out.
+func (f *consumeFlags) printer(c *cobra.Command) (func([]byte, *kgo.Record) []byte, error) {
+	asJSON, err := f.json()
+	switch {
+	case err != nil:
+		return nil, err
+	case asJSON && c.Flags().Changed("output"):
+		return nil, usagef("--output and --format json exclude each other")
+	case asJSON:
+		return appendJSON, nil
+	}
+	layout, err := kgo.NewRecordFormatter(f.layout)
+	if err != nil {
+		return nil, usagef("-f: %v", err)
+	}
+	return layout.AppendRecord, nil
+}
+
+// consumed is a line of --format json. What is no text stands in base64.
+type consumed struct {
+	Topic     string     `json:"topic"`
+	Partition int32      `json:"partition"`
+	Offset    int64      `json:"offset"`
+	Timestamp int64      `json:"timestamp"` // ms
+	Key       *jsonBytes `json:"key"`
+	Value     *jsonBytes `json:"value"`
+	Headers   []jsonPair `json:"headers,omitempty"`
+}
+
+type jsonPair struct {
+	Key   string     `json:"key"`
+	Value *jsonBytes `json:"value"`
+}
+
+// jsonBytes is a string, or {"base64": ...} if it is no UTF-8.
+type jsonBytes []byte
+
+func (b jsonBytes) MarshalJSON() ([]byte, error) {
+	if utf8.Valid(b) {
+		return json.Marshal(string(b))
+	}
+	return json.Marshal(map[string][]byte{"base64": b})
+}
+
+func appendJSON(to []byte, r *kgo.Record) []byte {
+	bytes := func(b []byte) *jsonBytes {
+		if b == nil {
+			return nil
+		}
+		return (*jsonBytes)(&b)
+	}
+	out := consumed{Topic: r.Topic, Partition: r.Partition, Offset: r.Offset, Timestamp: r.Timestamp.UnixMilli(), Key: bytes(r.Key), Value: bytes(r.Value)}
+	for _, h := range r.Headers {
+		out.Headers = append(out.Headers, jsonPair{h.Key, bytes(h.Value)})
+	}
+	line, err := json.Marshal(out)
+	if err != nil {
+		panic(err) // nothing in it cannot be written
+	}
+	return append(append(to, line...), '\n')
+}
+
 func (f *consumeFlags) run(c *cobra.Command, topic string) error {
 	start, err := f.start()
 	if err != nil {
 		return err
 	}
-	out, err := kgo.NewRecordFormatter(f.layout)
+	out, err := f.printer(c)
 	if err != nil {
-		return usagef("-f: %v", err)
+		return err
 	}
 	opts := []kgo.Opt{kgo.ConsumeResetOffset(start)}
 	switch {
@@ -112,7 +176,7 @@ func (f *consumeFlags) run(c *cobra.Command, topic string) error {
 }
 
 // read prints until the end, or enough.
-func (f *consumeFlags) read(ctx context.Context, cl *kgo.Client, ends logEnds, format *kgo.RecordFormatter, out io.Writer) error {
+func (f *consumeFlags) read(ctx context.Context, cl *kgo.Client, ends logEnds, layout func([]byte, *kgo.Record) []byte, out io.Writer) error {
 	w := bufio.NewWriter(out)
 	var buf []byte
 	for n := int64(0); !(f.exitAtEnd && ends.reached()); {
@@ -129,7 +193,7 @@ func (f *consumeFlags) read(ctx context.Context, cl *kgo.Client, ends logEnds, f
 			if f.exitAtEnd && ends.past(r) {
 				continue
 			}
-			buf = format.AppendRecord(buf[:0], r)
+			buf = layout(buf[:0], r)
 			_, _ = w.Write(buf) // Flush says what failed
 			printed = append(printed, r)
 			n++

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 
 	"github.com/spf13/cobra"
 	"github.com/twmb/franz-go/pkg/kadm"
@@ -44,7 +45,7 @@ unclean    elects a replica that is not in sync where the partition has no leade
 				if err != nil {
 					return err
 				}
-				return printElected(c, results)
+				return f.printElected(c, results)
 			})
 		},
 	}
@@ -96,24 +97,39 @@ func addAll(ctx context.Context, a *kadm.Client, set kadm.TopicsSet) error {
 	return nil
 }
 
-func printElected(c *cobra.Command, results kadm.ElectLeadersResults) error {
-	failed := 0
+// elected is what `topic elect-leaders` prints of a partition.
+type elected struct {
+	Topic     string `json:"topic"`
+	Partition int32  `json:"partition"`
+	Elected   bool   `json:"elected"`
+	Error     string `json:"error,omitempty"`
+}
+
+func (f *clientFlags) printElected(c *cobra.Command, results kadm.ElectLeadersResults) error {
+	failed, out := 0, []elected{}
+	var text, errs strings.Builder
 	for _, topic := range sortedKeys(results) {
 		for _, p := range sortedKeys(results[topic]) {
 			r := results[topic][p]
+			e := elected{Topic: r.Topic, Partition: r.Partition}
 			switch {
 			case errors.Is(r.Err, kerr.ElectionNotNeeded):
-				fmt.Fprintf(c.OutOrStdout(), "%s-%d has that leader already.\n", r.Topic, r.Partition)
+				fmt.Fprintf(&text, "%s-%d has that leader already.\n", r.Topic, r.Partition)
 			case r.Err != nil:
 				failed++
-				fmt.Fprintf(c.ErrOrStderr(), "%s-%d: %v\n", r.Topic, r.Partition, detailed(r.Err, r.ErrMessage))
+				e.Error = detailed(r.Err, r.ErrMessage).Error()
+				fmt.Fprintf(&errs, "%s-%d: %s\n", r.Topic, r.Partition, e.Error)
 			default:
-				fmt.Fprintf(c.OutOrStdout(), "Elected a leader for %s-%d.\n", r.Topic, r.Partition)
+				e.Elected = true
+				fmt.Fprintf(&text, "Elected a leader for %s-%d.\n", r.Topic, r.Partition)
 			}
+			out = append(out, e)
 		}
 	}
+	fmt.Fprint(c.ErrOrStderr(), errs.String())
+	err := f.tell(c, out, "%s", text.String())
 	if failed > 0 {
-		return fmt.Errorf("%d elections failed", failed)
+		err = errors.Join(err, fmt.Errorf("%d elections failed", failed))
 	}
-	return nil
+	return err
 }

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -47,7 +48,18 @@ func produceCommand() *cobra.Command {
 	return c
 }
 
+// written is a line of --format json: where a record went.
+type written struct {
+	Topic     string `json:"topic"`
+	Partition int32  `json:"partition"`
+	Offset    int64  `json:"offset"`
+}
+
 func (f *produceFlags) run(c *cobra.Command, topic string) error {
+	asJSON, err := f.json()
+	if err != nil {
+		return err
+	}
 	opts, err := f.options(topic)
 	if err != nil {
 		return err
@@ -90,7 +102,10 @@ func (f *produceFlags) run(c *cobra.Command, topic string) error {
 			switch {
 			case err != nil:
 				failed.CompareAndSwap(nil, &err)
-			case !f.quiet:
+			case f.quiet:
+			case asJSON:
+				_ = json.NewEncoder(c.OutOrStdout()).Encode(written{r.Topic, r.Partition, r.Offset})
+			default:
 				fmt.Fprintf(c.OutOrStdout(), "Produced to partition %d at offset %d.\n", r.Partition, r.Offset)
 			}
 		})

@@ -208,8 +208,7 @@ func (f *reassignFlags) runExecute(ctx context.Context, c *cobra.Command, a *kad
 		}
 		return err
 	}
-	_, err = fmt.Fprintf(c.OutOrStdout(), "Began to move %d partitions.\n", len(plan.Partitions))
-	return err
+	return f.tell(c, map[string]int{"partitions": len(plan.Partitions)}, "Began to move %d partitions.\n", len(plan.Partitions))
 }
 
 // present is the assignment that the partitions of a plan have now.
@@ -241,6 +240,13 @@ const (
 	reassignElsewhere // neither moving nor where the plan wants it
 )
 
+// verified is what --verify prints of a partition.
+type verified struct {
+	Topic     string `json:"topic"`
+	Partition int32  `json:"partition"`
+	State     string `json:"state"` // done, moving or elsewhere
+}
+
 func (f *reassignFlags) runVerify(ctx context.Context, c *cobra.Command, a *kadm.Client) error {
 	plan, err := f.plan(c.InOrStdin())
 	if err != nil {
@@ -250,18 +256,26 @@ func (f *reassignFlags) runVerify(ctx context.Context, c *cobra.Command, a *kadm
 	if err != nil {
 		return err
 	}
-	moving, elsewhere := 0, 0
+	var text strings.Builder
+	moving, elsewhere, out := 0, 0, []verified{}
 	for i, p := range plan.Partitions {
+		v := verified{p.Topic, p.Partition, "done"}
 		switch states[i] {
 		case reassignMoving:
 			moving++
-			fmt.Fprintf(c.OutOrStdout(), "%s-%d is being moved.\n", p.Topic, p.Partition)
+			v.State = "moving"
+			fmt.Fprintf(&text, "%s-%d is being moved.\n", p.Topic, p.Partition)
 		case reassignElsewhere:
 			elsewhere++
-			fmt.Fprintf(c.OutOrStdout(), "%s-%d is not where the plan wants it, and is not being moved.\n", p.Topic, p.Partition)
+			v.State = "elsewhere"
+			fmt.Fprintf(&text, "%s-%d is not where the plan wants it, and is not being moved.\n", p.Topic, p.Partition)
 		default:
-			fmt.Fprintf(c.OutOrStdout(), "%s-%d is where the plan wants it.\n", p.Topic, p.Partition)
+			fmt.Fprintf(&text, "%s-%d is where the plan wants it.\n", p.Topic, p.Partition)
 		}
+		out = append(out, v)
+	}
+	if err := f.tell(c, out, "%s", text.String()); err != nil {
+		return err
 	}
 	switch {
 	case moving > 0:
@@ -323,8 +337,8 @@ func (f *reassignFlags) runCancel(ctx context.Context, c *cobra.Command, a *kadm
 			return err
 		}
 	}
-	_, err = fmt.Fprintf(c.OutOrStdout(), "Ended %d of %d reassignments; the others were not under way.\n", len(moving.Partitions), len(plan.Partitions))
-	return err
+	ended := map[string]int{"ended": len(moving.Partitions), "partitions": len(plan.Partitions)}
+	return f.tell(c, ended, "Ended %d of %d reassignments; the others were not under way.\n", len(moving.Partitions), len(plan.Partitions))
 }
 
 // The settings of a throttle, in Kafka's names.

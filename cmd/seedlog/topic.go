@@ -53,11 +53,8 @@ func topicCreate() *cobra.Command {
 				if err != nil {
 					return detailed(err, r.ErrMessage)
 				}
-				if asJSON, err := f.json(); err != nil || asJSON {
-					return errors.Join(err, printJSON(c.OutOrStdout(), map[string]any{"topic": name, "topicId": topicID(r.ID), "partitions": r.NumPartitions, "replicationFactor": r.ReplicationFactor}))
-				}
-				_, err = fmt.Fprintf(c.OutOrStdout(), "Created topic %s.\n", name)
-				return err
+				made := map[string]any{"topic": name, "topicId": topicID(r.ID), "partitions": r.NumPartitions, "replicationFactor": r.ReplicationFactor}
+				return f.tell(c, made, "Created topic %s.\n", name)
 			})
 		},
 	}
@@ -136,8 +133,7 @@ func topicDelete() *cobra.Command {
 				if err != nil {
 					return detailed(err, r.ErrMessage)
 				}
-				_, err = fmt.Fprintf(c.OutOrStdout(), "Deleted topic %s.\n", name)
-				return err
+				return f.tell(c, map[string]any{"topic": name}, "Deleted topic %s.\n", name)
 			})
 		},
 	}
