@@ -120,6 +120,7 @@ var named = []Scenario{
 	{"waiting-reassignment", "invariant I33: nobody who has everything goes while fewer than min.insync.replicas stay", waitingReassignment},
 	{"uncommitted-offset", "invariant I27: a coordinator that took over tells nothing that is not committed", uncommittedOffset},
 	{"registrations", "KIP-631: who may be which broker, and for how long", registrations},
+	{"killed-stopping", "KIP-631: who is killed over its controlled shutdown registers at once", killedStopping},
 	{"refused-proposals", "KIP-497, KIP-841, KIP-903: what the controller takes from nobody about an ISR", refusedProposals},
 	{"unknown-directory", "KIP-858, invariant I8: who says that a replica is where it has no directory leaves its ISR", unknownDirectory},
 	{"unread-setting", "KIP-966: a leader that has not read min.insync.replicas gets no ISR that is smaller", unreadSetting},

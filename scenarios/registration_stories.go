@@ -63,6 +63,33 @@ func registrations(r *Run) {
 	})
 }
 
+// killedStopping: who is killed over its controlled shutdown comes back at once, though the session
+// of the process that was to stop is not over.
+func killedStopping(r *Run) {
+	r.Set("broker.session.timeout.ms", "60000")
+	tellCluster(r, six(1), func(s *tale) {
+		topic := s.replicated("stopping", []int32{5, 4, 6})
+		s.produce(5, topic, -1, 10, nil)
+		req := kmsg.NewPtrBrokerHeartbeatRequest()
+		req.Version, req.BrokerID, req.BrokerEpoch, req.CurrentMetadataOffset, req.WantShutdown = 1, 5, s.epochs(5)[0], -1, true
+		s.control("heartbeat", func(ask func(kmsg.Request) kmsg.Response) {
+			if resp, ok := ask(req).(*kmsg.BrokerHeartbeatResponse); ok {
+				s.code(resp.ErrorCode, nil, "heartbeat")
+			}
+		})
+		s.kill(5)
+		s.until("another leads", 10*time.Second, func() bool { return s.partition(topic).Leader == 4 })
+		if s.failed || !s.node(5).boot() {
+			return
+		}
+		if !s.until("it is there again", 15*time.Second, s.node(5).Ready) {
+			s.Failf("liveness", "broker 5", "was killed over its controlled shutdown and waits for its own session")
+		}
+		s.isr(topic, 3)
+		s.equal(topic, 10)
+	})
+}
+
 // falls silent: a broker that reports once is unfenced for its session, 1.5 s, and no longer.
 func (s *tale) falls(b *impostor) {
 	s.must(!b.reports(1<<40), "liveness", "a broker that has read everything stays fenced")
