@@ -1,6 +1,7 @@
 package node
 
 import (
+	"slices"
 	"time"
 
 	"seedlog/node/config"
@@ -20,6 +21,7 @@ func (l *life) quorumConfig() quorum.Config {
 		FetchTimeout: ms(l.cfg.ControllerFetchTimeoutMs), RequestTimeout: ms(l.cfg.ControllerRequestTimeoutMs),
 		RetryBackoff: ms(l.cfg.ControllerRetryBackoffMs),
 	}
+	cfg.Guessed = slices.ContainsFunc(l.cfg.AdvertisedControllers(), config.Listener.Everywhere)
 	if names := l.cfg.ControllerListeners; len(names) > 0 {
 		cfg.Listener = names[0]
 	}

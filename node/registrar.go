@@ -52,9 +52,9 @@ func (r *registrar) run(t *task.T) {
 func (r *registrar) register(t *task.T) bool {
 	req := kmsg.NewPtrControllerRegistrationRequest()
 	req.ControllerID, req.IncarnationID = r.l.cfg.NodeID, r.incarnation
-	for _, a := range r.l.advertised(r.l.cfg.AdvertisedControllers()) {
+	for _, a := range r.l.quorum.Endpoints() {
 		e := kmsg.NewControllerRegistrationRequestListener()
-		e.Name, e.Host, e.Port = a.Name, a.Host, uint16(a.Port)
+		e.Name, e.Host, e.Port = a.Name, a.Host, a.Port
 		req.Listeners = append(req.Listeners, e)
 	}
 	for _, f := range r.l.cfg.Features {

@@ -221,11 +221,12 @@ func (c *Config) checkBrokerListeners() error {
 }
 
 // checkAdvertised refuses what nobody can connect to. A node that is alone may listen everywhere
-// and advertise nothing: its clients are on its machine.
+// and advertise nothing: its clients are on its machine. So may a controller, for the voters say
+// where it is.
 func (c *Config) checkAdvertised() error {
 	told := c.Advertised
 	if !c.Alone() {
-		told = slices.Concat(told, c.AdvertisedBrokers(), c.AdvertisedControllers())
+		told = slices.Concat(told, c.AdvertisedBrokers())
 	}
 	for _, l := range told {
 		if l.Host == "0.0.0.0" {

@@ -68,6 +68,10 @@ func TestRolesAndListeners(t *testing.T) {
 			}
 		}
 	}
+	d := mustParse(t, with(combined(), "listeners", "PLAINTEXT://one:1,CONTROLLER://0.0.0.0:2", "controller.quorum.voters", "", "controller.quorum.bootstrap.servers", "one:2"))
+	if got := d.AdvertisedControllers(); len(got) != 1 || !got[0].Everywhere() {
+		t.Errorf("controllers: %v", got)
+	}
 	b := mustParse(t, with(brokerOnly(), "listeners", "CLIENT://:9092,INTERNAL://:9094", "inter.broker.listener.name", "internal",
 		"listener.security.protocol.map", "CLIENT:PLAINTEXT,INTERNAL:PLAINTEXT,CONTROLLER:PLAINTEXT"))
 	if b.InterBrokerListener != "INTERNAL" || b.IsController || !b.IsBroker || b.AdvertisedControllers() != nil {
@@ -103,7 +107,6 @@ func TestWhatDoesNotGoTogetherIsRefusedInKafkasWords(t *testing.T) {
 		{with(combined(), "advertised.listeners", "PLAINTEXT://0.0.0.0:1"), "advertised.listeners cannot use the nonroutable meta-address 0.0.0.0. Use a routable IP address."},
 		{with(combined(), "listeners", "PLAINTEXT://0.0.0.0:1,CONTROLLER://one:2"), "advertised.listeners cannot use the nonroutable meta-address 0.0.0.0. Use a routable IP address."},
 		{with(combined(), "advertised.listeners", "PLAINTEXT://one:1,CONTROLLER://0.0.0.0:2"), "advertised.listeners cannot use the nonroutable meta-address 0.0.0.0. Use a routable IP address."},
-		{with(combined(), "listeners", "PLAINTEXT://one:1,CONTROLLER://0.0.0.0:2", "controller.quorum.voters", "", "controller.quorum.bootstrap.servers", "one:2"), "advertised.listeners cannot use the nonroutable meta-address 0.0.0.0. Use a routable IP address."},
 		{with(combined(), "controller.quorum.voters", "1@one"), "Failed to parse host port from entry 1@one for the configuration controller.quorum.voters." + voterForm},
 		{with(combined(), "controller.quorum.voters", "1@:9"), "Failed to parse host name from entry 1@:9 for the configuration controller.quorum.voters." + voterForm},
 		{with(combined(), "controller.quorum.voters", "one:9"), "Invalid configuration value for controller.quorum.voters." + voterForm},

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"slices"
 	"time"
 
 	"seedlog/clock"
@@ -74,6 +75,9 @@ type Config struct {
 	Listener string
 	// Endpoints are this node's controller listeners, as the others are to reach them.
 	Endpoints []raft.Endpoint
+	// Guessed: nobody wrote the host of Endpoints. Where the voters have this node at the same port,
+	// that counts.
+	Guessed bool
 
 	// Kafka's defaults where zero: controller.quorum.{election.timeout, election.backoff.max,
 	// fetch.timeout, request.timeout, retry.backoff}.ms.
@@ -212,13 +216,18 @@ func Open(t *task.T, env Env, cfg Config, log Log, path string) (*Host, error) {
 
 func (h *Host) coreConfig(state raft.ElectionState, names named) raft.Config {
 	endpoints, voters := h.cfg.Endpoints, names.sets
-	if len(endpoints) == 0 && len(voters) > 0 {
-		// A node that nobody has to reach is where it was formatted to be.
+	if (len(endpoints) == 0 || h.cfg.Guessed) && len(voters) > 0 {
+		// A node that does not say where it is, or that nobody has to reach, is where it was formatted
+		// to be.
+		there := func(a, b raft.Endpoint) bool { return a.Name == b.Name && a.Port == b.Port }
 		for _, v := range voters[len(voters)-1].Voters {
-			if v.Key == h.self {
+			if v.Key == h.self && (len(endpoints) == 0 || slices.EqualFunc(v.Endpoints, endpoints, there)) {
 				endpoints = v.Endpoints
 			}
 		}
+	}
+	if h.cfg.Guessed {
+		h.cfg.Endpoints = endpoints
 	}
 	cfg := raft.Config{
 		Self: h.self, Endpoints: endpoints, CanVote: !h.cfg.Observer, MaxKRaftVersion: h.cfg.Features.Newest(meta.KRaftVersionFeature),
@@ -229,6 +238,9 @@ func (h *Host) coreConfig(state raft.ElectionState, names named) raft.Config {
 	h.cfg.RequestTimeout, h.cfg.FetchTimeout = cfg.WithDefaults().RequestTimeout, cfg.WithDefaults().FetchTimeout
 	return cfg
 }
+
+// Endpoints are this node's controller listeners, as others are told of them.
+func (h *Host) Endpoints() []raft.Endpoint { return h.cfg.Endpoints }
 
 // Subscribe adds a listener; before Run.
 func (h *Host) Subscribe(l Listener) { h.listeners = append(h.listeners, l) }

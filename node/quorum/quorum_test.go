@@ -313,6 +313,33 @@ func FuzzParseSnapshot(f *testing.F) {
 	})
 }
 
+// A controller that binds every address does not tell others that it is at localhost.
+func TestAHostThatNobodyWroteIsTheVoters(t *testing.T) {
+	at := func(host string, port uint16) []raft.Endpoint {
+		return []raft.Endpoint{{Name: "CONTROLLER", Host: host, Port: port}}
+	}
+	self := raft.ReplicaKey{ID: 1, Directory: [16]byte{1}}
+	for _, c := range []struct {
+		own     []raft.Endpoint
+		guessed bool
+		want    string
+	}{
+		{nil, false, "one"},
+		{at("localhost", 9093), true, "one"},
+		{at("localhost", 9093), false, "localhost"},
+		{at("localhost", 9094), true, "localhost"}, // it has moved since
+	} {
+		h := &Host{self: self, cfg: Config{Listener: "CONTROLLER", Endpoints: c.own, Guessed: c.guessed}}
+		cfg := h.coreConfig(raft.ElectionState{}, named{sets: []raft.VoterSet{
+			{Voters: []raft.Voter{{Key: self, Endpoints: at("before", 9093)}}},
+			{Offset: 7, Voters: []raft.Voter{{Key: raft.ReplicaKey{ID: 2}, Endpoints: at("two", 9093)}, {Key: self, Endpoints: at("one", 9093)}}},
+		}})
+		if cfg.Endpoints[0].Host != c.want || c.own != nil && h.Endpoints()[0].Host != c.want {
+			t.Errorf("%v, guessed %v: is at %v, %v", c.own, c.guessed, cfg.Endpoints, h.Endpoints())
+		}
+	}
+}
+
 // A node that knows no leader asks the bootstrap servers, and the voters that its log names:
 // these may all be others by now, and no bootstrap server may have heard of the one that leads.
 func TestWhoKnowsNoLeaderAsksTheVotersToo(t *testing.T) {
