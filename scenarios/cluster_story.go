@@ -285,6 +285,6 @@ func (s *tale) stopped(id int32, inc *sim.Incarnation) bool {
 		return false
 	}
 	_, err := inc.Ended()
-	s.node(id).Reap()
+	s.node(id).end(false)
 	return s.ok(err, "clean stop")
 }

@@ -438,6 +438,29 @@ func (g *ghost) crashed(s *server, power bool) {
 	}
 }
 
+// cleanly reports whether a process that has stopped did so cleanly, as a start and the controller will
+// take it: each directory says so, in the broker's epoch. It has lost nothing then, and stays eligible.
+func (g *ghost) cleanly(s *server) bool {
+	b := g.quorum.State.Broker(s.id)
+	if b == nil || s.offline || s.forgetful() {
+		return false
+	}
+	for _, dir := range s.guard.LogDirs {
+		text, _ := s.Disk.ReadFile(dir + "/.kafka_cleanshutdown")
+		marker := struct{ BrokerEpoch int64 }{-1}
+		if json.Unmarshal(text, &marker) != nil || marker.BrokerEpoch != b.Epoch {
+			return false
+		}
+	}
+	return true
+}
+
+// begins notes that a server has lost a directory before it serves: it registers as one that did not
+// stop cleanly, whatever the others say.
+func (g *ghost) begins(s *server) {
+	g.replicas.Crashed(s.id, func(string) bool { return false })
+}
+
 // lost says of the server's logs whether the end of its process took some. What a failed sync
 // forgot under the process counts: the disk may have dropped it long before.
 func (g *ghost) lost(s *server, power bool) func(name string) bool {

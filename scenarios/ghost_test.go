@@ -267,6 +267,45 @@ func TestWhatTheDiskDropsIsSeenFirst(t *testing.T) {
 	}
 }
 
+// Who stopped cleanly has lost nothing, and no loss of others is lawful by it: each directory says so,
+// in the epoch in which the broker is registered. Any other end may have taken something.
+func TestACleanStopIsNoCrash(t *testing.T) {
+	const marker = `{"version":0,"brokerEpoch":7}`
+	for _, c := range []struct {
+		name    string
+		stopped bool
+		markers map[string]string
+		offline bool
+		clean   bool
+	}{
+		{"stopped", true, map[string]string{"/data": marker, "/more": marker}, false, true},
+		{"killed", false, map[string]string{"/data": marker, "/more": marker}, false, false},
+		{"a directory does not say so", true, map[string]string{"/data": marker}, false, false},
+		{"in an epoch before", true, map[string]string{"/data": `{"version":0,"brokerEpoch":6}`, "/more": marker}, false, false},
+		{"without an epoch", true, map[string]string{"/data": marker, "/more": `{"version":0}`}, false, false},
+		{"it had lost a directory", true, map[string]string{"/data": marker, "/more": marker}, true, false},
+	} {
+		s := onDisk(t)
+		g := lookingAt(s, "/data", "/more")
+		s.offline, s.guard.s = c.offline, s
+		g.r = &Run{servers: []*server{s}, cluster: &clusterRun{ghost: g}}
+		s.guard.r = g.r
+		for dir, text := range c.markers {
+			s.Disk.WriteFile(dir+"/.kafka_cleanshutdown", []byte(text))
+		}
+		p := &cluster.Partition{Topic: "t", ID: cluster.ID{7}, Replicas: []int32{1}, ISR: []int32{1}}
+		g.quorum.State.Brokers = append(g.quorum.State.Brokers, &cluster.Broker{ID: 1, Epoch: 7})
+		g.quorum.State.Partitions = append(g.quorum.State.Partitions, p)
+		g.replicas.See(1, "t-0", p.ID, 0, nil, 0)
+		s.guard.crashed(false, c.stopped)
+		// Only of who crashed and is not back nobody asks what is durable.
+		g.replicas.Synced(p, 0, func(cluster.ID, int32) bool { return false }, func(int32) bool { return false })
+		if asked := !g.verdict.OK(); asked != c.clean {
+			t.Errorf("%s: clean %v", c.name, asked)
+		}
+	}
+}
+
 // failSync writes a file and fails its sync, so that the disk forgets, until there is enough.
 func failSync(t *testing.T, w *sim.World, d *simdisk.Disk, path string, content []byte, enough func() bool) {
 	t.Helper()

@@ -120,11 +120,13 @@ func (g *guard) afterBoot() {
 	}
 }
 
-// crashed is called right after a crash. After a power loss, or where the disk was damaged
-// or forgot, the history learns where each log now ends.
-func (g *guard) crashed(power bool) {
-	if g.r.cluster != nil {
-		g.r.cluster.ghost.crashed(g.s, power)
+// crashed is called right after a process ended, by a crash or after it had stopped. After a power
+// loss, or where the disk was damaged or forgot, the history learns where each log now ends.
+func (g *guard) crashed(power, stopped bool) {
+	if c := g.r.cluster; c != nil {
+		if !stopped || !c.ghost.cleanly(g.s) {
+			c.ghost.crashed(g.s, power)
+		}
 		return
 	}
 	d := g.s.Disk

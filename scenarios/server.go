@@ -96,6 +96,11 @@ func (s *server) end(power bool) {
 	}
 	s.guard.crashing(power)
 	s.serves = false
+	stopped := false
+	if inc := s.Incarnation(); inc != nil {
+		ended, err := inc.Ended()
+		stopped = ended && err == nil
+	}
 	switch {
 	case power:
 		s.PowerLoss()
@@ -104,7 +109,7 @@ func (s *server) end(power bool) {
 	default:
 		s.Reap()
 	}
-	s.guard.crashed(power)
+	s.guard.crashed(power, stopped)
 }
 
 // settings are the properties that the node is started with.
@@ -225,6 +230,9 @@ func (s *server) saw(e event.Event) {
 			s.r.cluster.ghost.stray(s, e)
 		}
 	case "dir-offline", "partition-failed":
+		if c := s.r.cluster; c != nil && !s.serves {
+			c.ghost.begins(s)
+		}
 		s.offline = true
 	case "quorum-failed":
 		if e, ok := e.(quorum.Failed); ok && diskFailed(e.Err) {
