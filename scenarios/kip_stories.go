@@ -241,6 +241,28 @@ func keptReassignment(r *Run) {
 	})
 }
 
+// takenBackUncleanly is SPEC R6 for a reassignment that is taken back where only what it added is in
+// sync, and an unclean election is allowed: who leads then loses lawfully what it has not got.
+func takenBackUncleanly(r *Run) {
+	tellCluster(r, six(1), func(s *tale) {
+		topic := s.replicated("back", []int32{4}, [2]string{"unclean.leader.election.enable", "true"})
+		s.produce(4, topic, -1, 20, nil)
+		s.apart(6, 4, 5)
+		s.assign(topic, []int32{5, 6})
+		s.isr(topic, 2)
+		s.kill(4)
+		s.isr(topic, 1)
+		s.led(topic, 5)
+		s.produce(5, topic, -1, 5, nil)
+		s.apart(4, 5)
+		s.start(4)
+		s.assignAt(5, topic, nil, nil)
+		s.led(topic, 4)
+		s.together()
+		s.equal(topic, 20)
+	})
+}
+
 // failedOverReassignment is SPEC R9 over a change of controllers: what one began goes on under
 // the next, which takes it back when it is asked to; nothing of the new replica stays (B79).
 func failedOverReassignment(r *Run) {

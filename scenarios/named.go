@@ -69,6 +69,7 @@ var named = []Scenario{
 	{"lost-directory", "KIP-858: who has lost the directory of a replica stays out of its ISR", lostDirectory},
 	{"synced-tail", "SPEC S7: a leader syncs what only counts when it is synced, though nobody writes", syncedTail},
 	{"kept-reassignment", "SPEC R9: a reassignment is not taken back where only what it adds is in sync", keptReassignment},
+	{"taken-back-uncleanly", "SPEC R6, R9: where that is allowed, a reassignment is taken back though only what it adds is in sync", takenBackUncleanly},
 	{"failed-over-reassignment", "SPEC R9: a reassignment outlives its controller, and the next one takes it back", failedOverReassignment},
 	{"forwarded-once", "decision 0015: what a broker passes on is done once, whenever its bytes arrive", forwardedOnce},
 	{"shrunk-isr", "KAFKA-13091: what waited for a follower is committed when the follower has left the ISR", shrunkISR},

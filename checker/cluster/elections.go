@@ -12,8 +12,8 @@ func (s *State) Unclean(topic string) bool {
 // nobody left who did not just come back from a crash, or the topic allows others and none of
 // those who are left may lead. Such a leader is marked as recovering (R6, KIP-704).
 func (s *State) elected(was, p *Partition, at int64) {
-	if len(was.Adding)+len(was.Removing) > 0 && len(p.Adding)+len(p.Removing) == 0 {
-		return // the end of a reassignment, which lets in and elects at once
+	if ended(was, p) && same(p.Replicas, target(was)) {
+		return // a reassignment is done, which lets in and elects at once
 	}
 	if p.Leader < 0 || slices.Contains(was.ISR, p.Leader) || slices.Contains(was.ELR, p.Leader) {
 		return
@@ -65,15 +65,9 @@ func (s *State) checkPassed() {
 // replicas in the ISR, and with all targets there where the replication factor shrinks. Nobody who
 // has everything goes while fewer than min.insync.replicas stay.
 func (s *State) reassigned(was, now *Partition, at int64) {
-	if len(was.Adding)+len(was.Removing) == 0 || len(now.Adding)+len(now.Removing) > 0 {
-		return
-	}
-	without := func(list, gone []int32) []int32 {
-		return slices.DeleteFunc(slices.Clone(list), func(id int32) bool { return slices.Contains(gone, id) })
-	}
-	target := without(was.Replicas, was.Removing)
-	if !same(now.Replicas, target) {
-		return // taken back
+	target := target(was)
+	if !ended(was, now) || !same(now.Replicas, target) {
+		return // it goes on, or is taken back
 	}
 	goes := slices.ContainsFunc(was.Removing, func(id int32) bool { return slices.Contains(was.ISR, id) || slices.Contains(was.ELR, id) })
 	if least := min(s.MinISR(now), len(target)); goes && len(now.ISR) < least {
@@ -89,6 +83,18 @@ func (s *State) reassigned(was, now *Partition, at int64) {
 			s.v.Failf("I33", now.Name(), "the reassignment to %v ends with the ISR %v, without %d (metadata offset %d)", now.Replicas, now.ISR, id, at)
 		}
 	}
+}
+
+// ended reports whether a reassignment is over, done or taken back.
+func ended(was, now *Partition) bool {
+	return len(was.Adding)+len(was.Removing) > 0 && len(now.Adding)+len(now.Removing) == 0
+}
+
+// target is what the replicas are when a reassignment is done.
+func target(p *Partition) []int32 { return without(p.Replicas, p.Removing) }
+
+func without(list, gone []int32) []int32 {
+	return slices.DeleteFunc(slices.Clone(list), func(id int32) bool { return slices.Contains(gone, id) })
 }
 
 // same compares as sets.

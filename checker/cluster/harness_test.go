@@ -90,6 +90,13 @@ func uncleanRec(id ID, elr []int32, leader int32) []byte {
 	return w.tag(0, new(writer).i32s([]int32{leader})).tag(1, new(writer).i32(leader)).tag(5, new(writer).i8(1)).tag(6, new(writer).i32s(elr)).b
 }
 
+// backRec takes a reassignment back and elects one of the replicas of before, alone in its ISR.
+func backRec(id ID, replicas []int32, leader int32, recovering int8) []byte {
+	w := rec(5, 2).i32(0).id(id).uvarint(6)
+	w.tag(0, new(writer).i32s([]int32{leader})).tag(1, new(writer).i32(leader)).tag(2, new(writer).i32s(replicas))
+	return w.tag(3, new(writer).i32s(nil)).tag(4, new(writer).i32s(nil)).tag(5, new(writer).i8(recovering)).b
+}
+
 // known is what nodes support where a test is not about that.
 var known = []span{{"eligible.leader.replicas.version", 0, 1}, {"f", 0, 9}, {"g", 0, 9}, {metadataVersion, 21, 27}}
 

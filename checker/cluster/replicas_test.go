@@ -108,6 +108,14 @@ func TestReplicasFindLostAndChangedLogs(t *testing.T) {
 			begins(r, 2, 2, 10)
 			begins(r, 2, 3, 9)
 		}, "I4"},
+		{"who is no member, as a reassignment is taken back", 1, func(r *Replicas) {
+			allow(r)
+			r.State.apply([][]byte{brokerRec(4, 61, 0), changeRec(id, nil, []int32{4, 1, 2, 3}, []int32{1, 2, 3}, []int32{4}, nil, -2), changeRec(id, []int32{1, 2, 3, 4}, nil, nil, nil, nil, -2)}, 61)
+			r.State.apply([][]byte{changeRec(id, []int32{4}, nil, nil, nil, nil, 4), brokerRec(1, 62, 0), brokerRec(2, 63, 0), brokerRec(3, 64, 0)}, 65)
+			r.State.apply([][]byte{backRec(id, []int32{1, 2, 3}, 2, 1)}, 66)
+			r.See(2, "t-0", id, 0, entries(8, 0), 8)
+			begins(r, 2, 2, 8)
+		}, ""},
 		{"a leader of before a snapshot", 1, func(r *Replicas) { allow(r); skipped(r, 2, 3); begins(r, 2, 3, 9) }, ""},
 		{"a leader that a snapshot knows, before it has begun", 1, func(r *Replicas) {
 			allow(r)

@@ -22,6 +22,8 @@ func TestStateFindsBrokenMetadata(t *testing.T) {
 	allowed := configRec("t", "unclean.leader.election.enable", "true")
 	change := func(isr, elr []int32, leader int32) []byte { return changeRec(id, isr, nil, nil, nil, elr, leader) }
 	onlyTwo := [][]byte{change([]int32{2}, nil, 2), brokerRec(1, 8, 0), brokerRec(3, 9, 0)}
+	begun := [][]byte{brokerRec(4, 9, 0), changeRec(id, nil, []int32{4, 1, 2, 3}, []int32{1, 2, 3}, []int32{4}, nil, -2), change([]int32{1, 2, 3, 4}, nil, -2)}
+	onlyAdded := [][]byte{change([]int32{4}, nil, 4), brokerRec(1, 10, 0), brokerRec(2, 11, 0), brokerRec(3, 12, 0)}
 	for _, c := range []struct {
 		name  string
 		elr   int16
@@ -107,6 +109,9 @@ func TestStateFindsBrokenMetadata(t *testing.T) {
 		{"a reassignment that is taken back", 1, [][][]byte{
 			{brokerRec(4, 9, 0), changeRec(id, nil, []int32{2, 3, 4, 1}, []int32{1}, []int32{4}, nil, -2)},
 			{changeRec(id, nil, []int32{1, 2, 3}, []int32{}, []int32{}, nil, -2)}}, ""},
+		{"a reassignment that is taken back, and leaves nobody in sync", 1, [][][]byte{{allowed}, begun, onlyAdded, {backRec(id, []int32{1, 2, 3}, 1, 1)}}, ""},
+		{"the same where no stranger may lead", 1, [][][]byte{begun, onlyAdded, {backRec(id, []int32{1, 2, 3}, 1, 1)}}, "I3"},
+		{"the same, and nobody says that a stranger leads", 1, [][][]byte{{allowed}, begun, onlyAdded, {backRec(id, []int32{1, 2, 3}, 1, 0)}}, "R6"},
 		{"a smaller factor without all targets", 1, [][][]byte{
 			{change([]int32{1, 2}, nil, -2)}, {changeRec(id, nil, nil, []int32{1}, nil, nil, -2)},
 			{changeRec(id, []int32{2}, []int32{2, 3}, []int32{}, []int32{}, nil, 2)}}, "I33"},
