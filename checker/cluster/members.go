@@ -61,10 +61,10 @@ func (s *State) checkPartition(p *Partition, at int64) {
 }
 
 // forgets reports whether a broker that was in the ISR or eligible is neither without a reason: an
-// ISR that is large enough, its new start, a reassignment or an unclean election.
+// ISR that is large enough, its new start, a reassignment or an unclean election in the same batch.
 func (s *State) forgets(p *Partition, id int32) bool {
 	switch {
-	case s.loading, !s.ELR(), s.elrEnds, len(p.ISR) >= s.MinISR(p), p.stranger == p.LeaderEpoch:
+	case s.loading, !s.ELR(), s.elrEnds, len(p.ISR) >= s.MinISR(p), p.stranger == p.LeaderEpoch && p.LeaderEpoch > p.wasEpoch:
 		return false
 	case slices.Contains(p.ELR, id), slices.Contains(p.ISR, id), !slices.Contains(p.Replicas, id):
 		return false

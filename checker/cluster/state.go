@@ -40,8 +40,10 @@ type Partition struct {
 	recovering bool
 	// wasELR is who was eligible beside the ISR.
 	wasELR []int32
-	known  []int32 // the last known leader
-	dirs   []ID    // of each replica, or none
+	// wasEpoch is the leader epoch before the present batch of records.
+	wasEpoch int32
+	known    []int32 // the last known leader
+	dirs     []ID    // of each replica, or none
 	// leaders by leader epoch.
 	leaders map[int32]int32
 	touched bool
@@ -339,7 +341,7 @@ func (p *Partition) keeps() { p.kept = max(p.kept, len(p.ISR)+len(p.ELR)) }
 
 func (s *State) touch(p *Partition) {
 	if !p.touched {
-		p.touched, p.wasISR = true, slices.Clone(p.ISR)
+		p.touched, p.wasISR, p.wasEpoch = true, slices.Clone(p.ISR), p.LeaderEpoch
 		p.wasELR = slices.Clone(p.ELR)
 		if p.wasEligible = p.wasELR; len(p.ELR) == 0 {
 			p.wasEligible = slices.Clone(p.known)

@@ -22,6 +22,7 @@ func TestStateFindsBrokenMetadata(t *testing.T) {
 	allowed := configRec("t", "unclean.leader.election.enable", "true")
 	change := func(isr, elr []int32, leader int32) []byte { return changeRec(id, isr, nil, nil, nil, elr, leader) }
 	onlyTwo := [][]byte{change([]int32{2}, nil, 2), brokerRec(1, 8, 0), brokerRec(3, 9, 0)}
+	onlyThree := [][]byte{change([]int32{1}, nil, 1), brokerRec(2, 9, 1), brokerRec(3, 10, 0)}
 	begun := [][]byte{brokerRec(4, 9, 0), changeRec(id, nil, []int32{4, 1, 2, 3}, []int32{1, 2, 3}, []int32{4}, nil, -2), change([]int32{1, 2, 3, 4}, nil, -2)}
 	onlyAdded := [][]byte{change([]int32{4}, nil, 4), brokerRec(1, 10, 0), brokerRec(2, 11, 0), brokerRec(3, 12, 0)}
 	for _, c := range []struct {
@@ -43,6 +44,10 @@ func TestStateFindsBrokenMetadata(t *testing.T) {
 		{"fewer are asked for", 1, [][][]byte{{change([]int32{1}, []int32{2, 3}, -2)}, {configRec("t", "min.insync.replicas", "1"), change(nil, []int32{}, -2)}}, ""},
 		{"an unclean election forgets who is eligible", 1, [][][]byte{
 			{allowed}, {change([]int32{1}, []int32{2}, -2), brokerRec(3, 9, 0)}, {uncleanRec(id, nil, 3), fenceRec(1, 1, 1), fenceRec(2, 2, 1)}}, ""},
+		{"who leaves after an unclean election is eligible", 1, [][][]byte{
+			{allowed}, onlyThree, {uncleanRec(id, nil, 3), brokerRec(1, 11, 1)}, {fenceRec(1, 11, -1)}, {change([]int32{3, 1}, nil, -2)}, {fenceRec(1, 11, 1), change([]int32{3}, []int32{1}, -2)}}, ""},
+		{"who leaves after an unclean election is not", 1, [][][]byte{
+			{allowed}, onlyThree, {uncleanRec(id, nil, 3), brokerRec(1, 11, 1)}, {fenceRec(1, 11, -1)}, {change([]int32{3, 1}, nil, -2)}, {fenceRec(1, 11, 1), change([]int32{3}, nil, -2)}}, "I8"},
 		{"both in ISR and eligible", 1, [][][]byte{{change([]int32{1}, []int32{1}, -2)}}, "I8"},
 		{"a stranger in the ISR", 1, [][][]byte{{change([]int32{1, 2, 7}, nil, -2)}}, "I8"},
 		{"two replicas on a broker", 1, [][][]byte{{changeRec(id, nil, []int32{1, 2, 3, 3}, nil, nil, nil, -2)}}, "R8"},
