@@ -64,7 +64,7 @@ func newGhost(r *Run, voters []cluster.Voter) *ghost {
 	for range r.servers {
 		g.logs = append(g.logs, make(map[string]*watched))
 	}
-	r.Rec.OnTold, r.Rec.OnPoll, r.Rec.Leads = g.told, g.polled, g.leads
+	r.Rec.OnTold, r.Rec.OnPoll, r.Rec.Leads, r.Rec.LedIn = g.told, g.polled, g.leads, g.ledIn
 	return g
 }
 

@@ -55,6 +55,16 @@ func (g *ghost) leads(log int, addr string) bool {
 	return leader >= 0 && g.addr(leader) == addr
 }
 
+// ledIn is the newest epoch of a log in which the broker at an address had begun to lead before it
+// was asked, or -1.
+func (g *ghost) ledIn(log int, addr string, asked history.Stamp) int32 {
+	i := slices.IndexFunc(g.r.servers, func(s *server) bool { return s.Addr() == addr })
+	if i < 0 {
+		return -1
+	}
+	return g.replicas.LedBefore(g.r.Rec.Name(log), g.r.Rec.TopicID(log), g.r.servers[i].id, uint64(asked))
+}
+
 // addr is where clients reach a node.
 func (g *ghost) addr(id int32) string { return g.r.servers[id-1].Addr() }
 

@@ -162,6 +162,19 @@ func (r *Replicas) LedAnew(name string) map[int32]int64 {
 	return led
 }
 
+// LedBefore is the newest epoch of a partition in which a node had begun to lead before at, or -1.
+func (r *Replicas) LedBefore(name string, id ID, node int32, at uint64) int32 {
+	newest := int32(-1)
+	if p := r.parts[name]; p != nil && p.id == id {
+		for epoch, t := range p.began { //order: the largest
+			if t.node == node && t.at < at {
+				newest = max(newest, epoch)
+			}
+		}
+	}
+	return newest
+}
+
 // Led reports whether a node had begun to lead a partition in some epoch from one on before at.
 func (r *Replicas) Led(name string, node, from int32, at uint64) bool {
 	p := r.parts[name]

@@ -344,6 +344,9 @@ func TestAnEmptyLeadersLossIsTold(t *testing.T) {
 		if !r.Led("t-0", 2, 1, 99) || r.Led("t-0", 2, 2, 99) || r.Led("t-0", 1, 0, 99) || r.Led("t-0", 2, 1, 1) {
 			t.Error("who has led is not known")
 		}
+		if id := topicID(9); r.LedBefore("t-0", id, 2, 34) != 1 || r.LedBefore("t-0", id, 2, 33) != -1 || r.LedBefore("t-0", id, 1, 34) != -1 || r.LedBefore("t-0", topicID(8), 2, 34) != -1 {
+			t.Error("in which epoch is not known")
+		}
 		found(t, &v, "")
 	}
 }

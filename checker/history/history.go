@@ -67,6 +67,9 @@ type Send struct {
 	Held Held
 	// Alone: the leader of several copies said OK without waiting for the others.
 	Alone bool
+	// LeaderEpoch is the newest in which the broker that said OK had begun to lead when it was asked,
+	// -1 if that is not known.
+	LeaderEpoch int32
 }
 
 // Held is what is known of a broker that disowned a batch: whether its log held the batch then.
@@ -117,6 +120,14 @@ func (q *Poll) since() Stamp {
 		return 0
 	}
 	return q.Invoke
+}
+
+// ledIn is in which epoch the broker that answered led, -1 if that is not known.
+func (q *Poll) ledIn() int32 {
+	if q.Follower || q.Bygone {
+		return -1
+	}
+	return q.LeaderEpoch
 }
 
 // Cut is a power loss that ended a partition's log at an offset: what lay at or above and

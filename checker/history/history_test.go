@@ -76,6 +76,43 @@ func TestEachAnomalyIsNamed(t *testing.T) {
 			h.Logs[0] = Log{End: 1, Records: []Seen{{0, 0xa}}}
 			h.Cuts = []Cut{{At: 1, Offset: 1, Unclean: true, Epoch: 1}}
 		}},
+		{"I5", func(h *History) {
+			// Who was elected uncleanly has it, and loses nothing more.
+			h.Logs[0] = Log{End: 1, Records: []Seen{{0, 0xa}}}
+			h.Cuts = []Cut{{At: 1, Offset: 1, Unclean: true, Epoch: 1}}
+			h.Polls[0].LeaderEpoch = 1
+		}},
+		{"", func(h *History) {
+			// A follower answered, which may not have heard of it.
+			h.Logs[0] = Log{End: 1, Records: []Seen{{0, 0xa}}}
+			h.Cuts = []Cut{{At: 1, Offset: 1, Unclean: true, Epoch: 1}}
+			h.Polls[0].LeaderEpoch, h.Polls[0].Follower = 1, true
+		}},
+		{"I4", func(h *History) {
+			// Who was elected uncleanly acknowledged it.
+			h.Logs[0] = Log{End: 1, Records: []Seen{{0, 0xa}}}
+			h.Cuts = []Cut{{At: 1, Offset: 1, Unclean: true, Epoch: 1}}
+			h.Sends[1].LeaderEpoch = 1
+		}},
+		{"I4", func(h *History) {
+			// A power loss took it; the unclean election before explains nothing.
+			h.Logs[0] = Log{End: 1, Records: []Seen{{0, 0xa}}}
+			h.Cuts = []Cut{{At: 1, Offset: 1, Unclean: true, Epoch: 1}, {At: 7, Offset: 1, Epoch: 2}}
+			h.Sends[1].LeaderEpoch, h.Sends[1].Synced = 1, true
+		}},
+		{"I6", func(h *History) {
+			// Both leaders were elected after the loss.
+			h.Replicated, h.Epochs = []bool{true}, [][]EpochStart{{{0, 0}, {1, 1}, {2, 1}}}
+			h.Cuts = []Cut{{At: 1, Offset: 1, Unclean: true, Epoch: 1}}
+			h.Polls[0].LeaderEpoch = 1
+			h.Polls = append(h.Polls, Poll{Client: 8, Invoke: 7, Return: 8, HighWatermark: 1, LeaderEpoch: 2})
+		}},
+		{"", func(h *History) {
+			h.Replicated, h.Epochs = []bool{true}, [][]EpochStart{{{0, 0}, {1, 1}, {2, 1}}}
+			h.Cuts = []Cut{{At: 1, Offset: 1, Unclean: true, Epoch: 2}}
+			h.Polls[0].LeaderEpoch = 1
+			h.Polls = append(h.Polls, Poll{Client: 8, Invoke: 7, Return: 8, HighWatermark: 1, LeaderEpoch: 2})
+		}},
 		{"", func(h *History) {
 			// A follower that had not heard of the loss yet answered with what it had.
 			h.Logs[0] = Log{End: 1, Records: []Seen{{0, 0xa}}}

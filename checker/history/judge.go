@@ -48,24 +48,21 @@ func (j *judge) where(p int) string {
 	return fmt.Sprintf("%s-%d", j.h.Partitions[p].Topic, j.h.Partitions[p].Index)
 }
 
-// lost reports whether a power loss after the stamp lawfully took the offset.
-func (j *judge) lost(p int, off int64, since Stamp) bool {
-	for _, c := range j.cuts[p] {
-		if (c.At > since || c.Unclean) && off >= c.Offset {
-			return true
-		}
-	}
-	return false
+// excuses reports whether the loss lawfully took an offset that was told in an answer to who asked at
+// the stamp, by who led then in the epoch or a later one, -1 if that is not known. Who led before an
+// unclean election may have told it later; who was elected in it has what is left.
+func (c *Cut) excuses(off int64, since Stamp, epoch int32) bool {
+	return off >= c.Offset && (c.At > since || c.Unclean && epoch < c.Epoch)
 }
 
-// takesSynced reports whether an offset may be gone that was synced.
-func (j *judge) takesSynced(p int, off int64) bool {
-	for _, c := range j.cuts[p] {
-		if (c.Unclean || c.Wiped) && off >= c.Offset {
-			return true
-		}
-	}
-	return false
+// lost reports whether a loss lawfully took the offset.
+func (j *judge) lost(p int, off int64, since Stamp, epoch int32) bool {
+	return slices.ContainsFunc(j.cuts[p], func(c Cut) bool { return c.excuses(off, since, epoch) })
+}
+
+// lostSynced reports whether one did that takes what was synced.
+func (j *judge) lostSynced(p int, off int64, since Stamp, epoch int32) bool {
+	return slices.ContainsFunc(j.cuts[p], func(c Cut) bool { return (c.Unclean || c.Wiped) && c.excuses(off, since, epoch) })
 }
 
 // kept reports whether a send that was acknowledged stands where it was.
@@ -121,7 +118,7 @@ func (j *judge) sends() {
 				continue
 			}
 			k := slot{s.Partition, s.Offset}
-			if o := acked[k]; o != nil && o.Digest != s.Digest && !j.lost(s.Partition, s.Offset, min(o.Invoke, s.Invoke)) {
+			if o := acked[k]; o != nil && o.Digest != s.Digest && !j.lost(s.Partition, s.Offset, min(o.Invoke, s.Invoke), min(o.LeaderEpoch, s.LeaderEpoch)) {
 				j.v.Failf("inconsistent-offsets", j.where(s.Partition), "offset %d was acknowledged to %016x and to %016x", s.Offset, o.Digest, s.Digest)
 			}
 			acked[k] = s
@@ -135,13 +132,13 @@ func (j *judge) acked(s *Send, at int64, stored bool) {
 	case stored && at == s.Offset:
 	case stored:
 		// It may stand elsewhere only if the acknowledged place was lost and a retry wrote it again.
-		if !j.lost(s.Partition, s.Offset, s.Invoke) {
+		if !j.lost(s.Partition, s.Offset, s.Invoke, s.LeaderEpoch) {
 			j.v.Failf("I4", where, "value %016x was acknowledged at %d and is stored at %d", s.Digest, s.Offset, at)
 		}
 	case j.removed(s.Partition, s.Offset):
 	case s.Alone:
-	case j.lost(s.Partition, s.Offset, s.Invoke):
-		if s.Synced && !j.takesSynced(s.Partition, s.Offset) {
+	case j.lost(s.Partition, s.Offset, s.Invoke, s.LeaderEpoch):
+		if s.Synced && !j.lostSynced(s.Partition, s.Offset, s.Invoke, s.LeaderEpoch) {
 			j.v.Failf("I4", where, "value %016x was acknowledged as synced at %d, and a power loss took it", s.Digest, s.Offset)
 		}
 	default:
@@ -186,7 +183,7 @@ func (j *judge) order() {
 		var kept []*Send
 		for i := range j.h.Sends {
 			s := &j.h.Sends[i]
-			if s.Partition == p && s.Outcome == OK && s.Offset >= 0 && !j.lost(p, s.Offset, s.Invoke) && (!s.Alone || j.kept(s)) {
+			if s.Partition == p && s.Outcome == OK && s.Offset >= 0 && !j.lost(p, s.Offset, s.Invoke, s.LeaderEpoch) && (!s.Alone || j.kept(s)) {
 				kept = append(kept, s)
 			}
 		}

@@ -13,6 +13,7 @@ func (j *judge) polls() {
 	type seen struct {
 		digest    uint64
 		at, since Stamp
+		epoch     int32
 	}
 	first := make([]map[int64]seen, len(j.h.Partitions))
 	for p := range first {
@@ -43,13 +44,13 @@ func (j *judge) polls() {
 			next[key] = r.Offset + 1
 			j.read(q, r)
 			o, ok := first[p][r.Offset]
-			if ok && o.digest != r.Digest && !j.lost(p, r.Offset, min(o.since, q.since())) {
+			if ok && o.digest != r.Digest && !j.lost(p, r.Offset, min(o.since, q.since()), min(o.epoch, q.ledIn())) {
 				j.v.Failf("inconsistent-offsets", where, "offset %d was read as %016x and as %016x (events %d and %d)", r.Offset, o.digest, r.Digest, o.at, q.Invoke)
 			}
 			// Polls come in the order of their answers, and one that was asked for before a power
 			// loss may be answered after others that were asked for later.
 			if !ok || q.Invoke >= o.at {
-				first[p][r.Offset] = seen{r.Digest, q.Invoke, q.since()}
+				first[p][r.Offset] = seen{r.Digest, q.Invoke, q.since(), q.ledIn()}
 			}
 		}
 	}
@@ -63,8 +64,8 @@ func (j *judge) read(q *Poll, r Seen) {
 	p := q.Partition
 	if final, ok := j.h.Logs[p].At(r.Offset); ok && final.Digest == r.Digest {
 		return
-	} else if j.lost(p, r.Offset, q.since()) {
-		if q.Synced && !j.takesSynced(p, r.Offset) {
+	} else if j.lost(p, r.Offset, q.since(), q.ledIn()) {
+		if q.Synced && !j.lostSynced(p, r.Offset, q.since(), q.ledIn()) {
 			j.v.Failf("I5", j.where(p), "client %d read %016x at %d of a log that shows only what is synced, and a power loss took it", q.Client, r.Digest, r.Offset)
 		}
 		return
@@ -96,19 +97,19 @@ func (j *judge) watermarks() {
 		for _, b := range polls {
 			for next < len(byReturn) && byReturn[next].Return < b.Invoke {
 				a := byReturn[next]
-				if high == nil || a.HighWatermark > high.HighWatermark || j.cutBetween(p, high.Invoke, a.Return) {
+				if high == nil || a.HighWatermark > high.HighWatermark || j.cutBetween(p, high, a) {
 					high = a
 				}
-				if a.LogStart >= 0 && (start == nil || a.LogStart > start.LogStart) || start != nil && j.cutBetween(p, start.Invoke, a.Return) {
+				if a.LogStart >= 0 && (start == nil || a.LogStart > start.LogStart) || start != nil && j.cutBetween(p, start, a) {
 					start = a
 				}
 				next++
 			}
-			if high != nil && b.HighWatermark < high.HighWatermark && !j.cutBetween(p, high.Invoke, b.Return) && !j.mayLag(p, high, b) {
+			if high != nil && b.HighWatermark < high.HighWatermark && !j.cutBetween(p, high, b) && !j.mayLag(p, high, b) {
 				j.v.Failf("I6", j.where(p), "the high watermark %d (event %d, %s in epoch %d) was %d before (event %d, %s in epoch %d)",
 					b.HighWatermark, b.Return, b.Node, b.LeaderEpoch, high.HighWatermark, high.Return, high.Node, high.LeaderEpoch)
 			}
-			if start != nil && b.LogStart >= 0 && b.LogStart < start.LogStart && !j.cutBetween(p, start.Invoke, b.Return) && !j.lagsBehind(p, start, b) {
+			if start != nil && b.LogStart >= 0 && b.LogStart < start.LogStart && !j.cutBetween(p, start, b) && !j.lagsBehind(p, start, b) {
 				j.v.Failf("I24", j.where(p), "the log start %d (event %d) was %d before (event %d)", b.LogStart, b.Return, start.LogStart, start.Return)
 			}
 			if b.LogStart > b.HighWatermark {
@@ -146,8 +147,11 @@ func (j *judge) lagsBehind(p int, start, b *Poll) bool {
 	return p < len(j.h.Replicated) && j.h.Replicated[p] && (start.LeaderEpoch < 0 || b.LeaderEpoch != start.LeaderEpoch)
 }
 
-func (j *judge) cutBetween(p int, from, to Stamp) bool {
-	return slices.ContainsFunc(j.cuts[p], func(c Cut) bool { return c.Unclean || c.At > from && c.At < to })
+// cutBetween reports whether a loss may lie between two answers.
+func (j *judge) cutBetween(p int, a, b *Poll) bool {
+	return slices.ContainsFunc(j.cuts[p], func(c Cut) bool {
+		return c.At > a.Invoke && c.At < b.Return || c.Unclean && min(a.ledIn(), b.ledIn()) < c.Epoch
+	})
 }
 
 // unseen: in the end every stored record was read by the final reader, and nothing else.

@@ -52,6 +52,9 @@ type Recorder struct {
 	// Leads, if it is set, reports whether the broker at an address began the newest leader epoch of
 	// a log.
 	Leads func(log int, addr string) bool
+	// LedIn, if it is set, is the newest leader epoch of a log that the broker at an address had begun
+	// before a stamp, -1 for none.
+	LedIn func(log int, addr string, asked history.Stamp) int32
 }
 
 // Teller is what is known of a broker that answers.
@@ -114,20 +117,33 @@ func (r *Recorder) Send(s history.Send) int {
 
 // Settle notes the outcome of a send, and the address of the broker that answered.
 func (r *Recorder) Settle(i int, o history.Outcome, offset int64, synced bool, by string) {
-	if s := r.settle(i, o, offset, synced); o == history.OK && offset >= 0 && !s.Alone && r.OnTold != nil {
+	if s := r.settle(i, o, offset, synced, by); o == history.OK && offset >= 0 && !s.Alone && r.OnTold != nil {
 		r.OnTold(Told{Log: s.Partition, Below: offset + 1, Asked: s.Invoke, Epoch: -1, By: by})
 	}
 }
 
-func (r *Recorder) settle(i int, o history.Outcome, offset int64, synced bool) history.Send {
+func (r *Recorder) settle(i int, o history.Outcome, offset int64, synced bool, by string) history.Send {
+	epoch := r.ledIn(i, by)
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.stamp++
 	s := &r.h.Sends[i]
+	s.LeaderEpoch = epoch
 	s.Outcome, s.Offset, s.Return, s.Synced = o, offset, r.stamp, synced
 	// A single copy has committed what it acknowledged, whatever was asked for.
 	s.Alone = s.Acks != -1 && r.h.Replicated[s.Partition]
 	return *s
+}
+
+// ledIn is in which epoch the broker that answered a send led, -1 if that is not known.
+func (r *Recorder) ledIn(i int, by string) int32 {
+	r.mu.Lock()
+	s := r.h.Sends[i]
+	r.mu.Unlock()
+	if r.LedIn == nil {
+		return -1
+	}
+	return r.LedIn(s.Partition, by, s.Invoke)
 }
 
 // Disowned notes that a send was called out of order though all before it was acknowledged, and

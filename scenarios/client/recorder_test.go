@@ -43,6 +43,7 @@ func TestWhoIsToldMayAsk(t *testing.T) {
 		}
 		return map[string]Teller{"b2": Stranded, "b3": Following}[told.By]
 	}
+	r.LedIn = func(_ int, addr string, asked history.Stamp) int32 { return int32(len(addr)) + int32(asked) }
 	i := r.Send(history.Send{Partition: log, Acks: -1, Invoke: 1})
 	r.Settle(i, history.OK, 6, false, "b1")
 	r.Poll(history.Poll{Partition: log, HighWatermark: 7, Invoke: 2, LeaderEpoch: 4, Node: "b1"})
@@ -53,6 +54,9 @@ func TestWhoIsToldMayAsk(t *testing.T) {
 		t.Errorf("told %+v, want %+v", heard, want)
 	}
 	h, _, _, _ := r.Take()
+	if got := h.Sends[0].LeaderEpoch; got != 3 {
+		t.Errorf("who acknowledged it led in epoch %d", got)
+	}
 	for i, want := range []struct{ bygone, follower bool }{{false, false}, {true, false}, {false, true}} {
 		if p := h.Polls[i]; p.Bygone != want.bygone || p.Follower != want.follower {
 			t.Errorf("poll %d: %+v", i, p)
