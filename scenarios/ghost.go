@@ -71,12 +71,15 @@ func newGhost(r *Run, voters []cluster.Voter) *ghost {
 // look reads what is new on all disks.
 func (g *ghost) look() {
 	for i, s := range g.r.servers {
-		g.lookAt(i, s)
+		g.dirs(i, s, true)
 	}
 	g.quorum.Advance()
 	if id, behind := g.quorum.Behind(); behind {
 		g.jump(g.r.servers[id-1])
 		g.quorum.Advance()
+	}
+	for i, s := range g.r.servers {
+		g.lookAt(i, s) // whose topics they are is known by now
 	}
 }
 
@@ -120,28 +123,33 @@ func (g *ghost) hand() {
 	}
 }
 
-func (g *ghost) lookAt(i int, s *server) {
+// lookAt reads what is new in a server's partitions.
+func (g *ghost) lookAt(i int, s *server) { g.dirs(i, s, false) }
+
+// dirs reads what is new in a server's metadata log, or in its partitions.
+func (g *ghost) dirs(i int, s *server, metadata bool) {
 	seen := g.logs[i]
 	for _, w := range seen { //order: each is marked
-		w.looked = 0
+		if w.metadata == metadata {
+			w.looked = 0
+		}
 	}
 	for _, dir := range s.guard.LogDirs {
 		for _, info := range s.Disk.List(dir) {
-			if !info.Dir {
-				continue
-			}
-			if info.Name == metadataDir {
-				g.metadata(s, seen, dir+"/"+info.Name)
-			} else if isPartition(info.Name) {
-				g.partition(s, seen, dir+"/"+info.Name)
+			switch path := dir + "/" + info.Name; {
+			case !info.Dir:
+			case metadata && info.Name == metadataDir:
+				g.metadata(s, seen, path)
+			case !metadata && isPartition(info.Name):
+				g.partition(s, seen, path)
 			}
 		}
 	}
 	for _, path := range slices.Sorted(maps.Keys(seen)) {
-		if w := seen[path]; w.looked == 0 {
+		if w := seen[path]; w.looked == 0 && w.metadata == metadata {
 			delete(seen, path)
-			if !w.metadata {
-				g.left(s, seen, path)
+			if !metadata {
+				g.left(s, seen, path, w.id)
 			}
 		}
 	}
@@ -149,14 +157,14 @@ func (g *ghost) lookAt(i int, s *server) {
 
 // left notes that a directory of a partition is no more: the replica is gone, or in another
 // directory of the machine (KIP-113).
-func (g *ghost) left(s *server, seen map[string]*watched, path string) {
+func (g *ghost) left(s *server, seen map[string]*watched, path string, id cluster.ID) {
 	for _, dir := range s.guard.LogDirs {
-		if w := seen[dir+"/"+base(path)]; w != nil && w.looked > 0 {
-			g.replicas.See(s.id, base(path), w.id, w.start(), w.entries, 0)
+		if w := seen[dir+"/"+base(path)]; w != nil && w.looked > 0 && w.id == id {
+			g.replicas.See(s.id, base(path), id, w.start(), w.entries, 0)
 			return
 		}
 	}
-	g.replicas.Gone(s.id, base(path))
+	g.replicas.Gone(s.id, base(path), id)
 }
 
 func (g *ghost) partition(s *server, seen map[string]*watched, path string) {
@@ -172,7 +180,7 @@ func (g *ghost) partition(s *server, seen map[string]*watched, path string) {
 	if !ok || named != w.named {
 		id, ok := s.guard.topicID(path)
 		if !ok {
-			*w = watched{} // it is being made, or never was to its end: no log, but another directory may have it
+			*w = watched{id: w.id} // it is being made, or never was to its end: no log, but another directory may have it
 			return
 		}
 		*w = watched{id: id, named: named, looked: 1}
@@ -465,8 +473,16 @@ func (g *ghost) begins(s *server) {
 // forgot under the process counts: the disk may have dropped it long before.
 func (g *ghost) lost(s *server, power bool) func(name string) bool {
 	before := make(map[string]*watched)
+	another := func(path string) bool { // it is of a topic that had the name before
+		w := g.logs[s.id-1][path]
+		id, ok := g.replicas.ID(base(path))
+		return w != nil && !w.metadata && ok && w.id != id
+	}
 	for _, path := range slices.Sorted(maps.Keys(g.logs[s.id-1])) { // of two directories with the log, who reaches farthest
 		w := g.logs[s.id-1][path]
+		if another(path) {
+			continue
+		}
 		if o := before[base(path)]; max(w.end(), w.had) > 0 && (o == nil || max(o.end(), o.had) < max(w.end(), w.had)) {
 			before[base(path)] = w
 		}
@@ -478,7 +494,7 @@ func (g *ghost) lost(s *server, power bool) func(name string) bool {
 		}
 		had, has := g.replicas.HighWatermark(name), int64(0)
 		for _, path := range s.guard.Dirs() {
-			if base(path) == name {
+			if base(path) == name && !another(path) {
 				has = max(has, s.guard.Recovered(path).LogEndOffset)
 			}
 		}
@@ -506,7 +522,7 @@ func (g *ghost) withdrawn(s *server, dir string) {
 func (g *ghost) wiped(s *server) {
 	for path, w := range g.logs[s.id-1] { //order: each is forgotten
 		if !w.metadata {
-			g.replicas.Gone(s.id, base(path))
+			g.replicas.Gone(s.id, base(path), w.id)
 		}
 	}
 	g.logs[s.id-1] = make(map[string]*watched)
@@ -515,11 +531,25 @@ func (g *ghost) wiped(s *server) {
 }
 
 // began notes where a leader begins, and compares it with what was told to be committed as soon
-// as the metadata on the disks has come to that.
+// as the metadata on the disks has come to that. Who has not read yet that a topic was deleted may
+// begin to lead it when there is another of the name.
 func (g *ghost) began(s *server, name string, epoch int32, offset int64) {
 	g.look()
+	if id, ok := g.replicas.ID(name); ok && !g.has(s, name, id) {
+		return
+	}
 	g.replicas.Began(s.id, name, epoch, offset, uint64(g.r.Rec.Stamp()))
 	g.check()
+}
+
+// has reports whether a server has a directory of the topic's partition.
+func (g *ghost) has(s *server, name string, id cluster.ID) bool {
+	for _, dir := range s.guard.LogDirs {
+		if w := g.logs[s.id-1][dir+"/"+name]; w != nil && w.id == id {
+			return true
+		}
+	}
+	return false
 }
 
 // every is the simulated time between two looks.

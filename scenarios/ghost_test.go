@@ -186,6 +186,46 @@ func TestAReplicaIsWhereItWasMadeToTheEnd(t *testing.T) {
 	}
 }
 
+// What a directory of an earlier topic of the name has is nothing of the replica's, whether it goes or
+// stays: neither is the replica gone with it, nor there by it, nor has it what that has.
+func TestAnEarlierTopicsDirectoryIsAnothers(t *testing.T) {
+	name := func(id byte) []byte {
+		return []byte("version: 0\ntopic_id: " + base64.RawURLEncoding.EncodeToString(append([]byte{id}, make([]byte, 15)...)))
+	}
+	for _, c := range []struct {
+		goes string
+		want int
+	}{{"/more/t-0", 1}, {watchedDir, 0}} {
+		s := onDisk(t)
+		g := lookingAt(s, "/more", "/data")
+		s.Disk.WriteFile("/more/t-0/partition.metadata", name(7))
+		s.Disk.WriteFile("/more/t-0/00000000000000000000.log", ledBytes(0, 9))
+		s.Disk.WriteFile(watchedDir+"/partition.metadata", name(8))
+		s.Disk.WriteFile(segmentPath(0), ledBytes(0, 5))
+		g.lookAt(0, s)
+		if got := g.replicas.Ends("t-0"); got[1] != 5 {
+			t.Fatalf("ends %v", got)
+		}
+		if c.want > 0 {
+			s.Disk.WriteFile(segmentPath(0), ledBytes(0, 3))
+			if !g.lost(s, true)("t-0") {
+				t.Error("two of five records are gone, and none is lost")
+			}
+			s.Disk.WriteFile(segmentPath(0), ledBytes(0, 5))
+			if g.lost(s, true)("t-0") {
+				t.Error("five of five records are there, and some are lost")
+			}
+		}
+		for _, info := range s.Disk.List(c.goes) {
+			s.Disk.RemoveFile(c.goes + "/" + info.Name)
+		}
+		g.lookAt(0, s)
+		if got := g.replicas.Ends("t-0"); len(got) != c.want {
+			t.Errorf("%s goes: ends %v", c.goes, got)
+		}
+	}
+}
+
 // A disk that was replaced has none of the logs that were seen on it: nobody takes the node for
 // one that holds what is committed once it registers again.
 func TestAWipedDiskHasNoLogs(t *testing.T) {

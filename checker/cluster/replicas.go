@@ -85,7 +85,13 @@ func (p *replicated) log(node int32) *replica {
 
 // See takes a replica's log as it is now, whose first segment begins at start: entries[:kept]
 // are those of the last time. It is I2.
+//
+// What is left of a topic that was deleted, on the disk of a node that is down or has not come to
+// that, is nothing of another one of its name.
 func (r *Replicas) See(node int32, name string, id ID, start int64, entries []Entry, kept int) {
+	if p := r.parts[name]; p != nil && p.id != id && r.State.deleted[id] {
+		return
+	}
 	p := r.part(name, id)
 	l := p.log(node)
 	if kept < len(entries) {
@@ -125,10 +131,18 @@ func (r *Replicas) Starts(node int32, name string, offset int64) {
 }
 
 // Gone says that a replica's directory is not there.
-func (r *Replicas) Gone(node int32, name string) {
-	if p := r.parts[name]; p != nil {
+func (r *Replicas) Gone(node int32, name string, id ID) {
+	if p := r.parts[name]; p != nil && p.id == id {
 		*p.log(node) = replica{}
 	}
+}
+
+// ID is the topic's of the log of a name.
+func (r *Replicas) ID(name string) (id ID, ok bool) {
+	if p := r.parts[name]; p != nil {
+		return p.id, true
+	}
+	return id, false
 }
 
 // Told takes a high watermark that a client was told of, or the end of a record that it was

@@ -324,6 +324,34 @@ func TestWhereALogLeavesALineage(t *testing.T) {
 	}
 }
 
+// A topic was deleted and made again while a node was away, which has the old one's directory still:
+// what is known of the new one stays known, however often that is looked at.
+func TestADeletedTopicsDirectoryIsNothingOfTheNext(t *testing.T) {
+	var v checker.Verdict
+	r := replicated3(&v, 1)
+	old, id := topicID(9), topicID(8)
+	r.State.apply([][]byte{rec(9, 0).id(old).uvarint(0).b, topicRec("t", id), configRec("t", "min.insync.replicas", "2"),
+		partitionRec(Partition{ID: id, Replicas: []int32{1, 2, 3}, ISR: []int32{1, 2}, Leader: 1})}, 50)
+	for node := int32(1); node <= 2; node++ {
+		r.See(node, "t-0", id, 0, entries(4, 0), 0)
+	}
+	r.Began(1, "t-0", 0, 0, 7)
+	r.Losses()
+	r.Told("t-0", 4)
+	r.Check(none, anyone)
+	r.See(3, "t-0", old, 0, nil, 0)
+	r.Gone(1, "t-0", old)
+	r.Check(none, anyone)
+	found(t, &v, "")
+	if got := r.Ends("t-0"); r.HighWatermark("t-0") != 4 || len(got) != 2 || got[1] != 4 || got[2] != 4 || r.LedIn("t-0", 0) != 1 {
+		t.Errorf("ends %v, high watermark %d, led by %d", got, r.HighWatermark("t-0"), r.LedIn("t-0", 0))
+	}
+	r.Gone(1, "t-0", id)
+	if got := r.Ends("t-0"); len(got) != 1 {
+		t.Errorf("ends %v", got)
+	}
+}
+
 // Who leads with an empty log knows of no producer.
 func TestAnEmptyLeadersLossIsTold(t *testing.T) {
 	for _, c := range []struct {
@@ -366,7 +394,7 @@ func TestALeaderWhoseLogBeganAnewIsTold(t *testing.T) {
 	r.See(2, "t-0", topicID(9), 5, entries(10, 0)[5:], 0)
 	lead(1, 2)
 	lead(2, 3)
-	r.Gone(2, "t-0")
+	r.Gone(2, "t-0", topicID(9))
 	r.See(2, "t-0", topicID(9), 0, entries(10, 0), 0)
 	lead(1, 4)
 	lead(2, 5)

@@ -93,6 +93,7 @@ type State struct {
 	Brokers    []*Broker
 
 	topics   map[ID]string
+	deleted  map[ID]bool
 	parts    map[partKey]*Partition
 	features map[string]int16
 	// controllers are the registered ones, with what they support.
@@ -115,7 +116,7 @@ type State struct {
 
 // NewState returns the state before the first record.
 func NewState(v *checker.Verdict) *State {
-	return &State{DefaultMinISR: 1, topics: make(map[ID]string), parts: make(map[partKey]*Partition), features: make(map[string]int16), controllers: make(map[int32][]span), configs: make(map[string]string), v: v}
+	return &State{DefaultMinISR: 1, topics: make(map[ID]string), deleted: make(map[ID]bool), parts: make(map[partKey]*Partition), features: make(map[string]int16), controllers: make(map[int32][]span), configs: make(map[string]string), v: v}
 }
 
 // load forgets everything, to be replayed from a snapshot. Its batches have an order of their
@@ -123,6 +124,7 @@ func NewState(v *checker.Verdict) *State {
 func (s *State) load() {
 	fresh := NewState(s.v)
 	fresh.DefaultMinISR, fresh.DefaultUnclean, fresh.loading, fresh.skipped = s.DefaultMinISR, s.DefaultUnclean, true, s.parts
+	fresh.deleted = s.deleted
 	*s = *fresh
 }
 
@@ -262,6 +264,7 @@ func (s *State) record(rec any, at int64) {
 	case removeTopicRecord:
 		name := s.topics[r.id]
 		delete(s.topics, r.id)
+		s.deleted[r.id] = true
 		s.Partitions = slices.DeleteFunc(s.Partitions, func(p *Partition) bool {
 			if p.ID == r.id {
 				delete(s.parts, partKey{p.ID, p.Index})
