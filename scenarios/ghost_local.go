@@ -2,6 +2,7 @@ package scenarios
 
 import (
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -16,7 +17,7 @@ import (
 // voters is I35 for a change of the voters that a leader has just appended.
 func (g *ghost) voters(s *server, n raft.Note) {
 	for _, o := range g.r.servers {
-		if o.forgetful() {
+		if o.forgetsMetadata() {
 			return
 		}
 	}
@@ -31,6 +32,13 @@ func (g *ghost) voters(s *server, n raft.Note) {
 // forgetful says that the disk does not keep what it was told to sync, or spoils it.
 func (s *server) forgetful() bool {
 	return s.Disk.Count(simdisk.SyncForgets).Fired > 0 || len(s.Disk.Damages()) > 0
+}
+
+// forgetsMetadata says so of the quorum's files. What a failed sync forgot of a partition took
+// nothing of theirs.
+func (s *server) forgetsMetadata() bool {
+	of := func(path string) bool { return strings.Contains(path, metadataDir) }
+	return slices.ContainsFunc(s.Disk.Forgotten(), of) || slices.ContainsFunc(s.Disk.Damages(), func(d simdisk.Damage) bool { return of(d.Path) })
 }
 
 // promised takes the end of a record that a story was told is committed.
@@ -60,7 +68,7 @@ func (g *ghost) synced(name string, below int64) {
 // entersQuorum is I35 for a start: the first Fetch of a voter says that what it has is durable,
 // and what a process before left in the page cache is not.
 func (g *ghost) entersQuorum(s *server) {
-	if s.forgetful() || s.dropped() {
+	if s.forgetsMetadata() || s.dropped() {
 		return
 	}
 	dir := s.config.LogDirs[0] + "/" + metadataDir

@@ -15,6 +15,7 @@ import (
 	"seedlog/checker/logfile"
 	"seedlog/clock/task"
 	"seedlog/disk"
+	"seedlog/node/raft"
 	"seedlog/scenarios/client"
 	"seedlog/sim"
 	"seedlog/sim/sched"
@@ -342,6 +343,24 @@ func TestACleanStopIsNoCrash(t *testing.T) {
 		g.replicas.Synced(p, 0, func(cluster.ID, int32) bool { return false }, func(int32) bool { return false })
 		if asked := !g.verdict.OK(); asked != c.clean {
 			t.Errorf("%s: clean %v", c.name, asked)
+		}
+	}
+}
+
+// What a disk forgot of a partition excuses no vote that is not durable; what it forgot of the quorum
+// does.
+func TestAForgottenPartitionExcusesNoVote(t *testing.T) {
+	for path, excused := range map[string]bool{segmentPath(0): false, "/data/" + metadataDir + "/quorum-state": true} {
+		w := sim.New(1, sched.Calm(), simnet.Calm(), nil)
+		t.Cleanup(w.Close)
+		s := &server{Machine: w.AddMachine("b1", simdisk.Config{}, sched.ClockParams{}), id: 1}
+		s.guard = &guard{Judge: &Judge{Files: s.Disk, LogDirs: []string{"/data"}}, s: s}
+		g := &ghost{r: &Run{servers: []*server{s}}}
+		s.Disk.WriteFile(path, nil)
+		failSync(t, w, s.Disk, path, ledBytes(0, 20), func() bool { return len(s.Disk.Forgotten()) > 0 })
+		g.granted(s, raft.Note{Epoch: 3, Replica: raft.ReplicaKey{ID: 2}})
+		if g.r.verdict.OK() != excused {
+			t.Errorf("%s was forgotten: %v", path, g.r.verdict)
 		}
 	}
 }

@@ -5,12 +5,11 @@ import (
 
 	"seedlog/checker/cluster"
 	"seedlog/node/raft"
-	"seedlog/sim/simdisk"
 )
 
 // granted is I9 for a vote that was given: by then a power loss does not take it.
 func (g *ghost) granted(s *server, n raft.Note) {
-	if s.Disk.Count(simdisk.SyncForgets).Fired > 0 {
+	if s.forgetsMetadata() {
 		return
 	}
 	for _, dir := range s.guard.LogDirs {
