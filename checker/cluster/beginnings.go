@@ -42,11 +42,22 @@ func (r *Replicas) Began(node int32, name string, epoch int32, offset int64, at 
 		p.began[epoch] = term{node, at, p.log(node).anew}
 	}
 	m := r.State.Find(p.id, index(name))
-	if m == nil || m.LeaderEpoch > epoch {
+	switch {
+	case m == nil:
+		return
+	case m.LeaderEpoch > epoch:
+		r.leads(m, node, epoch)
 		return
 	}
 	p.extend(m)
 	p.unjudged = append(p.unjudged, beginning{node, epoch, offset, p.succeeds(node, epoch, offset), p.told, at})
+}
+
+// leads is I9 for who begins to lead: it is whom the metadata names, which may be nobody.
+func (r *Replicas) leads(m *Partition, node, epoch int32) {
+	if leader, ok := m.leaders[epoch]; ok && leader != node {
+		r.v.Failf("I9", m.Name(), "node %d leads in epoch %d, and the metadata names %d", node, epoch, leader)
+	}
 }
 
 // Losses judges the beginnings that the metadata has come to, and returns what was lost
@@ -70,6 +81,7 @@ func (r *Replicas) Losses() (losses []Loss) {
 			if m == nil {
 				continue
 			}
+			r.leads(m, b.node, b.epoch)
 			if loss, lost := r.lost(p, m, b); lost {
 				losses = append(losses, loss)
 			}

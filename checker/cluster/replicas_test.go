@@ -202,7 +202,19 @@ func TestReplicasFindLostAndChangedLogs(t *testing.T) {
 			r.State.apply([][]byte{changeRec(id, nil, nil, nil, nil, nil, 2)}, 70)
 			r.Losses()
 		}, ""},
-		{"a leader of an epoch that is over", 1, func(r *Replicas) { isr(r, 1, 2, 3); isr(r, 1, 2, 3); begins(r, 2, 1, 9) }, ""},
+		{"a leader of an epoch that is over", 1, func(r *Replicas) { isr(r, 1, 2, 3); isr(r, 1, 2, 3); begins(r, 1, 1, 9) }, ""},
+		{"another one in an epoch that is over", 1, func(r *Replicas) { isr(r, 1, 2, 3); isr(r, 1, 2, 3); begins(r, 2, 1, 9) }, "I9"},
+		{"another one than the metadata names", 1, func(r *Replicas) { isr(r, 1, 2, 3); begins(r, 2, 1, 10) }, "I9"},
+		{"another one than the metadata names later", 1, func(r *Replicas) {
+			r.Began(2, "t-0", 1, 10, 0)
+			r.Losses()
+			isr(r, 1, 2, 3)
+			r.Losses()
+		}, "I9"},
+		{"who leads where nobody does", 1, func(r *Replicas) {
+			r.State.apply([][]byte{changeRec(id, nil, nil, nil, nil, nil, -1)}, 50)
+			begins(r, 1, 1, 10)
+		}, "I9"},
 		{"who lost power is back in the ISR", 1, func(r *Replicas) {
 			r.Crashed(2, yes)
 			isr(r, 1, 3)
