@@ -25,6 +25,8 @@ type ClusterJudge struct {
 	Interval, Segment map[string]int64
 	// ProducersExpire says that producer state may be gone.
 	ProducersExpire bool
+	// StartsKept says that no disk lost what it was told to sync of the log starts.
+	StartsKept bool
 	// Anew is, by partition, that of [store.Options].
 	Anew map[string]map[int32]int64
 	// Reader is the client that read everything at the end.
@@ -64,7 +66,7 @@ func (j *ClusterJudge) Verdict() checker.Verdict {
 			h.Logs[i], h.Epochs[i] = resolve(p, starts[name]), epochs
 		}
 	}
-	h.Final, h.FinalClient, h.ProducersExpire = true, j.Reader, j.ProducersExpire
+	h.Final, h.FinalClient, h.ProducersExpire, h.StartsKept = true, j.Reader, j.ProducersExpire, j.StartsKept
 	v.Merge(h.Check())
 	v.Merge(linear.CheckTopics(topics))
 	if j.Rec.PowerLosses() == 0 {

@@ -114,6 +114,7 @@ func (c *clusterRun) judge(final int) checker.Verdict {
 	r := c.r
 	j := ClusterJudge{
 		Rec: r.Rec, Dead: r.dead, Interval: r.interval, Segment: r.segment, Reader: final,
+		StartsKept:      !slices.ContainsFunc(r.servers, func(s *server) bool { return s.replaced || s.forgotStarts() }),
 		Anew:            make(map[string]map[int32]int64),
 		ProducersExpire: r.Config.ProducerIDExpirationMs <= r.World.Now().Sub(0).Milliseconds()+c.jumped()+clocksApart.Milliseconds(),
 	}

@@ -525,6 +525,7 @@ func (g *ghost) wiped(s *server) {
 			g.replicas.Gone(s.id, base(path), w.id)
 		}
 	}
+	s.replaced = true
 	g.logs[s.id-1] = make(map[string]*watched)
 	g.quorum.Forget(s.id)
 	g.replicas.Wiped(s.id)

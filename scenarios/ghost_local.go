@@ -41,6 +41,11 @@ func (s *server) forgetsMetadata() bool {
 	return slices.ContainsFunc(s.Disk.Forgotten(), of) || slices.ContainsFunc(s.Disk.Damages(), func(d simdisk.Damage) bool { return of(d.Path) })
 }
 
+// forgotStarts says so of where its logs start.
+func (s *server) forgotStarts() bool {
+	return slices.ContainsFunc(s.Disk.Forgotten(), func(path string) bool { return strings.Contains(path, "log-start-offset-checkpoint") })
+}
+
 // promised takes the end of a record that a story was told is committed.
 func (g *ghost) promised(name string, below int64) {
 	g.replicas.Told(name, below)

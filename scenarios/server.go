@@ -43,6 +43,8 @@ type server struct {
 	booting bool
 	// formatting is set while its new disk is formatted.
 	formatting bool
+	// replaced says that its disk was replaced by an empty one.
+	replaced bool
 	// gone says that the machine is never to be started again.
 	gone bool
 	// serves says that the running incarnation has recovered its logs and serves.

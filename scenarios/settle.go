@@ -71,7 +71,7 @@ func (r *Run) settle(w *Workload) {
 	}
 	r.guard.Reader, r.guard.Final = final, true
 	r.guard.ProducersExpire = r.Config.ProducerIDExpirationMs <= r.World.Now().Sub(0).Milliseconds()+r.Broker.JumpedMs()+clocksApart.Milliseconds()
-	r.guard.StartsKept = !slices.ContainsFunc(r.Broker.Disk.Forgotten(), func(path string) bool { return strings.Contains(path, "log-start-offset-checkpoint") })
+	r.guard.StartsKept = !r.servers[0].forgotStarts()
 	r.verdict.Merge(r.guard.Verdict())
 	r.guard.judgeCatalog(topics)
 }
