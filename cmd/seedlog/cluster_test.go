@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/twmb/franz-go/pkg/kadm"
+	"github.com/twmb/franz-go/pkg/kgo"
 
 	"seedlog/node/config"
 	"seedlog/node/meta"
@@ -89,6 +90,38 @@ func TestAThrottleNamesWhatMovesAlready(t *testing.T) {
 
 // A generated plan keeps the number of replicas, puts no two on one broker, and uses the
 // racks.
+// A throttle of brokers that are all away is nobody's: settings of no broker in particular are the
+// cluster's, and the end of the move takes away each broker's own.
+func TestAThrottleOfNobodyIsNotEverybodys(t *testing.T) {
+	b, _ := runningBroker(t)
+	if _, errs, code := ran(t, "", "topic", "create", "t", "-b", b.addr); code != 0 {
+		t.Fatal(errs)
+	}
+	cl, err := kgo.NewClient(kgo.SeedBrokers(b.addr))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer cl.Close()
+	a := kadm.NewClient(cl)
+	move := func(id int32) *reassignment {
+		return &reassignment{Partitions: []reassignPart{{Topic: "t", Replicas: []int32{id}}}}
+	}
+	if err := setThrottle(t.Context(), a, move(7), move(8), 1000); err != nil {
+		t.Fatal(err)
+	}
+	configs, err := a.DescribeBrokerConfigs(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, r := range configs {
+		for _, c := range r.Configs {
+			if c.Key == leaderRate || c.Key == followerRate {
+				t.Errorf("the cluster has %s=%s", c.Key, c.MaybeValue())
+			}
+		}
+	}
+}
+
 func TestGeneratedPlansSpread(t *testing.T) {
 	racks := []string{"a", "a", "b", "b"}
 	var brokers []*meta.Broker

@@ -9,6 +9,7 @@ import (
 	"os"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/spf13/cobra"
 	"github.com/twmb/franz-go/pkg/kadm"
@@ -198,14 +199,18 @@ func (f *reassignFlags) runExecute(ctx context.Context, c *cobra.Command, a *kad
 	if f.throttle >= 0 {
 		// Before the move begins: none of it may run unthrottled.
 		from, to := plan.concerned(now, moving)
-		if err := setThrottle(ctx, a, from, to, f.throttle); err != nil {
-			return errors.Join(err, clearThrottle(ctx, a, plan))
-		}
+		err = setThrottle(ctx, a, from, to, f.throttle)
 	}
-	if err := plan.alter(ctx, a, false); err != nil {
-		if f.throttle >= 0 {
-			err = errors.Join(err, clearThrottle(ctx, a, plan))
-		}
+	if err == nil {
+		err = plan.alter(ctx, a, false)
+	}
+	if err != nil && f.throttle >= 0 {
+		// Ctrl-C ends the move, and not that nothing is left of it.
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), takeBackMax)
+		defer cancel()
+		err = errors.Join(err, clearThrottle(ctx, a, plan))
+	}
+	if err != nil {
 		return err
 	}
 	return f.tell(c, map[string]int{"partitions": len(plan.Partitions)}, "Began to move %d partitions.\n", len(plan.Partitions))
@@ -341,6 +346,9 @@ func (f *reassignFlags) runCancel(ctx context.Context, c *cobra.Command, a *kadm
 	return f.tell(c, ended, "Ended %d of %d reassignments; the others were not under way.\n", len(moving.Partitions), len(plan.Partitions))
 }
 
+// takeBackMax is how long the throttle of a move that did not begin is tried to be taken away.
+const takeBackMax = 10 * time.Second
+
 // The settings of a throttle, in Kafka's names.
 const (
 	leaderRate       = "leader.replication.throttled.rate"
@@ -401,6 +409,9 @@ func setThrottle(ctx context.Context, a *kadm.Client, now, plan *reassignment, b
 		if err := altered(a.AlterTopicConfigs(ctx, set, topic)); err != nil {
 			return err
 		}
+	}
+	if len(brokers) == 0 {
+		return nil // nobody named would be everybody
 	}
 	rate := fmt.Sprint(bytesPerSecond)
 	return altered(a.AlterBrokerConfigs(ctx, []kadm.AlterConfig{setConfig(leaderRate, rate), setConfig(followerRate, rate)}, brokers...))
