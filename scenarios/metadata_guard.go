@@ -52,7 +52,7 @@ func leaderChange(b *logfile.Batch) bool {
 
 // snapshotThere is I35: a metadata log that begins at start has a whole snapshot that ends
 // there or above, and not above the log's end, unless that snapshot is taking the log's place
-// and all segments are gone. read is how the disk is looked at: as it is after a crash, or as
+// and nothing is left of the log: its segments go one after the other, each emptied first. read is how the disk is looked at: as it is after a crash, or as
 // a power loss now would leave it at worst.
 func (g *guard) snapshotThere(path string, start int64, read func(name string) ([]byte, bool)) {
 	if start == 0 {
@@ -62,7 +62,7 @@ func (g *guard) snapshotThere(path string, start int64, read func(name string) (
 	end := p.LogEndOffset()
 	for _, info := range g.Files.List(path) {
 		at, ok := snapshotEnd(info.Name)
-		if !ok || at < start || at > end && len(p.Segments) > 0 {
+		if !ok || at < start || at > end && end > start {
 			continue
 		}
 		if b, ok := read(path + "/" + info.Name); ok && len(b) > 0 && store.ScanFile(b) == "" {
