@@ -27,6 +27,8 @@ type ClusterJudge struct {
 	ProducersExpire bool
 	// StartsKept says that no disk lost what it was told to sync of the log starts.
 	StartsKept bool
+	// Unclean are the partitions of which somebody was elected who was no member.
+	Unclean map[string]bool
 	// Anew is, by partition, that of [store.Options].
 	Anew map[string]map[int32]int64
 	// Reader is the client that read everything at the end.
@@ -53,6 +55,7 @@ func (j *ClusterJudge) Verdict() checker.Verdict {
 		name := client.PartitionName(p)
 		logs[name] = append(logs[name], i)
 		h.Deleted[i], h.Logs[i], h.Epochs[i] = j.Dead[i], history.Log{}, nil
+		h.StartsKept[i] = j.StartsKept && !j.Unclean[name]
 	}
 	for _, name := range slices.Sorted(maps.Keys(dirs)) {
 		var forgot []int64
@@ -66,7 +69,7 @@ func (j *ClusterJudge) Verdict() checker.Verdict {
 			h.Logs[i], h.Epochs[i] = resolve(p, starts[name]), epochs
 		}
 	}
-	h.Final, h.FinalClient, h.ProducersExpire, h.StartsKept = true, j.Reader, j.ProducersExpire, j.StartsKept
+	h.Final, h.FinalClient, h.ProducersExpire = true, j.Reader, j.ProducersExpire
 	v.Merge(h.Check())
 	v.Merge(linear.CheckTopics(topics))
 	if j.Rec.PowerLosses() == 0 {

@@ -115,6 +115,7 @@ func (c *clusterRun) judge(final int) checker.Verdict {
 	j := ClusterJudge{
 		Rec: r.Rec, Dead: r.dead, Interval: r.interval, Segment: r.segment, Reader: final,
 		StartsKept:      !slices.ContainsFunc(r.servers, func(s *server) bool { return s.replaced || s.forgotStarts() }),
+		Unclean:         make(map[string]bool),
 		Anew:            make(map[string]map[int32]int64),
 		ProducersExpire: r.Config.ProducerIDExpirationMs <= r.World.Now().Sub(0).Milliseconds()+c.jumped()+clocksApart.Milliseconds(),
 	}
@@ -123,6 +124,7 @@ func (c *clusterRun) judge(final int) checker.Verdict {
 	}
 	for _, p := range c.ghost.quorum.State.Partitions {
 		j.Anew[p.Name()] = c.ghost.replicas.LedAnew(p.Name())
+		j.Unclean[p.Name()] = p.Strange()
 	}
 	return j.Verdict()
 }

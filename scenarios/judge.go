@@ -162,10 +162,9 @@ func (j *Judge) Verdict() checker.Verdict {
 	}
 	for i, hp := range h.Partitions {
 		name := client.PartitionName(hp)
-		h.Deleted[i] = j.Dead[i]
+		h.Deleted[i], h.StartsKept[i] = j.Dead[i], j.StartsKept
 		h.Logs[i] = resolve(parsed[name], starts[name])
 	}
-	h.StartsKept = j.StartsKept
 	for i, hp := range h.Partitions {
 		if p := parsed[client.PartitionName(hp)]; p != nil && !h.Deleted[i] {
 			v.Merge(p.CheckEpochEnds(j.Rec.EpochEnds(i), h.Logs[i].Start))

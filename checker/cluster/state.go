@@ -77,6 +77,9 @@ func (p *Partition) strangers(above, to int32) bool {
 	return slices.ContainsFunc(p.strange, func(e epochSpan) bool { return e.above < to && e.to > above })
 }
 
+// Strange reports whether somebody who was no member may ever have been elected.
+func (p *Partition) Strange() bool { return len(p.strange) > 0 }
+
 type partKey struct {
 	topic ID
 	index int32

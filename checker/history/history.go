@@ -192,8 +192,9 @@ type History struct {
 	Polls    []Poll
 	Cuts     []Cut
 	Removals []Removal
-	// StartsKept says that no disk forgot where a log begins.
-	StartsKept bool
+	// StartsKept says of which partitions no disk forgot where the log begins, and nobody was elected
+	// who had not heard it.
+	StartsKept []bool
 	// Retention says that old segments may be removed by policy.
 	Retention bool
 	// ProducersExpire says that a broker may have forgotten producers by their age.

@@ -250,11 +250,11 @@ func TestEachAnomalyIsNamed(t *testing.T) {
 		}},
 		{"I24", func(h *History) {
 			// What was deleted and acknowledged is back.
-			h.StartsKept = true
+			h.StartsKept = []bool{true}
 			h.Removals = []Removal{{Before: 1, Acked: true}}
 		}},
 		{"", func(h *History) {
-			h.StartsKept = true
+			h.StartsKept = []bool{true}
 			h.Removals = []Removal{{Before: 1}}
 		}},
 	} {

@@ -183,7 +183,7 @@ func (j *judge) unseen() {
 // removals is I24: what was deleted and acknowledged stays deleted, whatever crashed since.
 func (j *judge) removals() {
 	for _, r := range j.h.Removals {
-		if start := j.h.Logs[r.Partition].Start; r.Acked && j.h.StartsKept && !j.h.Deleted[r.Partition] && start < r.Before {
+		if start := j.h.Logs[r.Partition].Start; r.Acked && j.h.StartsKept[r.Partition] && !j.h.Deleted[r.Partition] && start < r.Before {
 			j.v.Failf("I24", j.where(r.Partition), "records below %d were deleted (event %d), and in the end the log begins at %d", r.Before, r.Invoke, start)
 		}
 	}

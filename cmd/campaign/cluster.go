@@ -204,7 +204,7 @@ func (r *clusterRun) run(duration time.Duration) (v checker.Verdict, err error) 
 		v.Failf("clean-stop", "nodes", "%v", err)
 	}
 	judgeCatalog(last, r.nodes, &v)
-	j := scenarios.ClusterJudge{Rec: r.rec, Dead: map[int]bool{}, Interval: r.interval, Segment: r.segment, Reader: reader}
+	j := scenarios.ClusterJudge{Rec: r.rec, Dead: map[int]bool{}, StartsKept: true, Interval: r.interval, Segment: r.segment, Reader: reader}
 	for _, n := range r.nodes {
 		j.Nodes = append(j.Nodes, &scenarios.Judge{Files: osFiles{}, LogDirs: []string{n.data()}, Rec: r.rec, Dead: map[int]bool{}})
 	}

@@ -100,6 +100,7 @@ func (r *Recorder) Partition(p history.Partition) int {
 		r.h.Partitions = append(r.h.Partitions, p)
 		r.h.Logs = append(r.h.Logs, history.Log{})
 		r.h.Deleted = append(r.h.Deleted, false)
+		r.h.StartsKept = append(r.h.StartsKept, false)
 		r.h.Replicated = append(r.h.Replicated, false)
 		r.h.Epochs = append(r.h.Epochs, nil)
 	}
