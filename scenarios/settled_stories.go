@@ -41,3 +41,37 @@ func settledSettings(r *Run) {
 		s.equal(three, 10)
 	})
 }
+
+// committedAnew: a topic takes its offsets along when it is deleted, and none that was committed
+// since for the next topic of its name.
+func committedAnew(r *Run) {
+	r.Set("offsets.retention.check.interval.ms", "20000")
+	tell(r, func(s *story) {
+		s.topic("t", 1)
+		s.client("commit, and delete the topic", func(t *task.T, p *client.Plain) {
+			if !s.findCoordinator(t, p) {
+				return
+			}
+			s.code(s.commitOffset(t, p, "", -1, 5), nil, "commit")
+			code, err := p.Delete(t, "t")
+			if s.ok(err, "delete") {
+				s.code(code, nil, "delete")
+			}
+		})
+		s.topic("t", 1)
+		s.wait(2 * time.Second)
+		stored := func(want int64, when string) {
+			s.client("look", func(t *task.T, p *client.Plain) {
+				got := s.committed(t, p)
+				s.must(got == want, "I28", "the offset is %d, not %d, %s", got, want, when)
+			})
+		}
+		stored(-1, "in a new topic of the same name")
+		s.client("commit anew", func(t *task.T, p *client.Plain) {
+			s.code(s.commitOffset(t, p, "", -1, 7), nil, "commit anew")
+		})
+		stored(7, "after a commit for the new topic")
+		s.wait(45 * time.Second)
+		stored(7, "when the offsets of deleted topics were looked for twice more")
+	})
+}
