@@ -6,6 +6,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kmsg"
 
 	"seedlog/clock/task"
+	"seedlog/node/meta"
 	"seedlog/scenarios/client"
 )
 
@@ -73,5 +74,45 @@ func committedAnew(r *Run) {
 		stored(7, "after a commit for the new topic")
 		s.wait(45 * time.Second)
 		stored(7, "when the offsets of deleted topics were looked for twice more")
+	})
+}
+
+// keptOrNot is KIP-966 where it ends, and where it begins, while nobody of a partition is there:
+// the best of those that were eligible is the last member of the ISR then, which a cluster without
+// eligible leaders keeps, and where they are kept again it is in no ISR, but eligible.
+func keptOrNot(r *Run) {
+	tellCluster(r, six(1), func(s *tale) {
+		topic := s.replicated("kept", []int32{4, 5}, [2]string{"min.insync.replicas", "2"})
+		s.produce(4, topic, -1, 10, nil)
+		s.kill(5)
+		s.isr(topic, 1)
+		s.kill(4)
+		s.until("nobody leads", 20*time.Second, func() bool { return s.partition(topic).Leader == -1 })
+		p := s.partition(topic)
+		s.must(len(p.ISR) == 0 && len(p.ELR) == 2, "scenario", "the ISR is %v and eligible are %v", p.ISR, p.ELR)
+		s.levelOfELR(0)
+		p = s.partition(topic)
+		s.must(len(p.ISR) == 1 && len(p.ELR) == 0, "I8", "the ISR is %v and eligible are %v, which are kept no more", p.ISR, p.ELR)
+		s.levelOfELR(1)
+		p = s.partition(topic)
+		s.must(len(p.ISR) == 0 && len(p.ELR) == 1, "I8", "the ISR is %v and eligible are %v, and nobody is there", p.ISR, p.ELR)
+		s.levelOfELR(0)
+		s.start(4, 5)
+		s.equal(topic, 10)
+	})
+}
+
+// levelOfELR raises or lowers the level of eligible.leader.replicas.version.
+func (s *tale) levelOfELR(level int16) {
+	s.at(1, "finalize", func(t *task.T, p *client.Plain) {
+		req := kmsg.NewPtrUpdateFeaturesRequest()
+		req.Version, req.TimeoutMillis = 1, 10_000
+		u := kmsg.NewUpdateFeaturesRequestFeatureUpdate()
+		u.Feature, u.MaxVersionLevel, u.UpgradeType = meta.ELRVersionFeature, level, 2-int8(level)
+		req.FeatureUpdates = append(req.FeatureUpdates, u)
+		resp, err := p.Call(t, req)
+		if s.ok(err, "finalize") {
+			s.code(resp.(*kmsg.UpdateFeaturesResponse).ErrorCode, nil, "finalize")
+		}
 	})
 }
