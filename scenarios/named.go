@@ -148,6 +148,7 @@ var named = []Scenario{
 	{"patient-leader", "SPEC R3: a new leader gives the members of its ISR the time that followers have", patientLeader},
 	{"settled-settings", "KIP-966, SPEC R6: what a partition waits for a setting to allow is done when the setting comes", settledSettings},
 	{"kept-or-not", "KIP-966, invariant I8: eligible leaders are kept no more, and again, while nobody of a partition is there", keptOrNot},
+	{"led-reassignment", "invariant I33, SPEC R6: an unclean election does not end a reassignment", ledReassignment},
 	{"committed-anew", "invariants I28, I32: a deleted topic takes no offset along that was committed for the next of its name", committedAnew},
 	{"coordinator-durability", "KAFKA-10284: what the coordinator answered survives a power loss where topics are synced", coordinatorDurability},
 }

@@ -1,6 +1,7 @@
 package scenarios
 
 import (
+	"slices"
 	"time"
 
 	"github.com/twmb/franz-go/pkg/kmsg"
@@ -114,5 +115,35 @@ func (s *tale) levelOfELR(level int16) {
 		if s.ok(err, "finalize") {
 			s.code(resp.(*kmsg.UpdateFeaturesResponse).ErrorCode, nil, "finalize")
 		}
+	})
+}
+
+// ledReassignment is invariant I33 where nobody in sync is there: one who was added was the last
+// member of the ISR, and is away, and an unclean election puts another in its place. The
+// reassignment does not end in the same change, for who was added is not in sync any more.
+func ledReassignment(r *Run) {
+	r.Set("unclean.leader.election.interval.ms", "600000")
+	tellCluster(r, six(0), func(s *tale) {
+		topic := s.replicated("led", []int32{4, 5}, [2]string{"min.insync.replicas", "2"}, [2]string{"unclean.leader.election.enable", "true"})
+		s.produce(4, topic, -1, 10, nil)
+		s.stopNode(6)
+		s.assign(topic, []int32{4, 6})
+		s.kill(4)
+		s.led(topic, 5)
+		s.start(6)
+		s.until("what is added is in sync", 30*time.Second, func() bool { return slices.Contains(s.partition(topic).ISR, 6) })
+		s.kill(5)
+		s.isr(topic, 1)
+		s.kill(6)
+		s.until("nobody leads", 20*time.Second, func() bool { return s.partition(topic).Leader == -1 })
+		p := s.partition(topic)
+		s.must(slices.Equal(p.ISR, []int32{6}) && slices.Equal(p.Removing, []int32{5}), "scenario", "the ISR is %v, removing %v", p.ISR, p.Removing)
+		s.start(4)
+		s.led(topic, 4)
+		p = s.partition(topic)
+		s.must(len(p.Replicas) == 3, "I33", "the reassignment ended with %v, and the ISR is %v", p.Replicas, p.ISR)
+		s.start(5, 6)
+		s.until("it ends", time.Minute, func() bool { return len(s.partition(topic).Replicas) == 2 })
+		s.equal(topic, 10)
 	})
 }
