@@ -150,5 +150,6 @@ var named = []Scenario{
 	{"kept-or-not", "KIP-966, invariant I8: eligible leaders are kept no more, and again, while nobody of a partition is there", keptOrNot},
 	{"led-reassignment", "invariant I33, SPEC R6: an unclean election does not end a reassignment", ledReassignment},
 	{"committed-anew", "invariants I28, I32: a deleted topic takes no offset along that was committed for the next of its name", committedAnew},
+	{"rejoining-leader", "SPEC G, invariant I26: the leader of a group that joins again gets the next generation", rejoiningLeader},
 	{"coordinator-durability", "KAFKA-10284: what the coordinator answered survives a power loss where topics are synced", coordinatorDurability},
 }
