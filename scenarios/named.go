@@ -151,5 +151,6 @@ var named = []Scenario{
 	{"led-reassignment", "invariant I33, SPEC R6: an unclean election does not end a reassignment", ledReassignment},
 	{"committed-anew", "invariants I28, I32: a deleted topic takes no offset along that was committed for the next of its name", committedAnew},
 	{"rejoining-leader", "SPEC G, invariant I26: the leader of a group that joins again gets the next generation", rejoiningLeader},
+	{"refused-generation", "invariant I27: a generation that the log does not take leaves its group as it was", refusedGeneration},
 	{"coordinator-durability", "KAFKA-10284: what the coordinator answered survives a power loss where topics are synced", coordinatorDurability},
 }
