@@ -130,6 +130,40 @@ func TestAFollowersLogStartOutlivesAKill(t *testing.T) {
 	}
 }
 
+// A log that begins anew below its start, for another leader has more, is not emptied by the start
+// that was stored before: a follower that was in sync would come back without what it has.
+func TestALogThatBeginsAnewBelowItsStartOutlivesAKill(t *testing.T) {
+	for _, power := range []bool{false, true} {
+		m := newMachine(t, 3)
+		m.boot(func(tk *task.T, env Env) {
+			d := openDir(tk, env, "/data/logs")
+			l := must(d.Create(tk, "a", [16]byte{1}, 0, Config{}))
+			for range 10 {
+				must(l.Append(tk, 4, plainBatch(), Client))
+			}
+			check(l.Flush(tk))
+			check(l.MoveLogStart(tk, 7))
+			check(l.TruncateFullyAt(tk, 3))
+			for range 3 {
+				must(l.Append(tk, 5, plainBatch(), Client))
+			}
+			check(l.Flush(tk))
+			m.rt.Kill()
+		})
+		if power {
+			m.d.PowerLoss()
+		}
+		m.boot(func(tk *task.T, env Env) {
+			d := openDir(tk, env, "/data/logs")
+			l := must(d.Load(tk, func(string, [16]byte) Config { return Config{} }, nil))[0]
+			if o := l.Offsets(); o.LogStart != 3 || o.LogEnd != 6 {
+				t.Errorf("power loss %v: the log is [%d, %d)", power, o.LogStart, o.LogEnd)
+			}
+			check(d.Close(tk))
+		})
+	}
+}
+
 // The CRC of a batch covers neither its offset nor its epoch. A write that was torn there, at a
 // sector's border, leaves a batch that is sound by itself and does not follow.
 func TestATornHeaderEndsTheLog(t *testing.T) {
