@@ -5,6 +5,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kmsg"
 
 	"seedlog/clock/task"
@@ -308,5 +309,54 @@ func withoutDirectory(r *Run) {
 		s.led(topic, 4)
 		s.isr(topic, 2)
 		s.equal(topic, 10)
+	})
+}
+
+// unfinishedMove is KIP-858: the controller has heard where the replica is about to be, and the
+// broker ends before it is there, and starts without the directory where it is. The copy is not the
+// replica, and nor is an empty log in its place.
+func unfinishedMove(r *Run) {
+	r.Set("log.dirs", strings.Join(twoDirs, ","))
+	tell(r, func(s *story) {
+		topic, b := s.topic("t", 1), s.server(s.Broker)
+		s.fill(topic, 5)
+		if dir, _, _ := b.place("t-0"); dir == twoDirs[0] { // where the metadata log is
+			s.client("move away", func(t *task.T, p *client.Plain) { s.move(t, p, topic, twoDirs[1]) })
+			s.moved(b, topic, func() bool { now, copied, _ := b.place("t-0"); return now == twoDirs[1] && !copied })
+		}
+		s.Broker.Disk.HoldFor(simdisk.OpSync, time.Minute, func(path string) bool { return strings.Contains(path, "-future/") && strings.HasSuffix(path, ".log") })
+		s.client("move", func(t *task.T, p *client.Plain) { s.move(t, p, topic, twoDirs[0]) })
+		s.wait(5 * time.Second)
+		dir, copied, logs := b.place("t-0")
+		if !s.must(dir == twoDirs[1] && copied && logs == 1, "scenario", "the log is in %s, copied %v", dir, copied) {
+			return
+		}
+		s.down(false)
+		s.Broker.Disk.HoldFor(simdisk.OpSync, 0, nil)
+		in := s.Broker.Disk.Arm(&simdisk.Injection{Fault: simdisk.ReadError, Match: func(path string) bool {
+			return path == twoDirs[1]+"/meta.properties"
+		}})
+		if !s.boot() {
+			return
+		}
+		produce := func(what string, want *kerr.Error) {
+			s.client(what, func(t *task.T, p *client.Plain) {
+				a, err := p.Produce(t, topic, 0, 9, -1, batch(t.UnixMilli(), nobody, 1, 100, 0))
+				for i := 0; err == nil && a.Code == kerr.NotLeaderForPartition.Code && i < 100; i++ { // it has just come back
+					t.Sleep(t.Now().Add(50 * time.Millisecond))
+					a, err = p.Produce(t, topic, 0, 9, -1, batch(t.UnixMilli(), nobody, 1, 100, 0))
+				}
+				if s.ok(err, what) && s.code(a.Code, want, what) {
+					s.must(a.Code != 0 || a.Base == 10, "I4", "the partition takes offset %d, and 10 records were acknowledged", a.Base)
+				}
+			})
+		}
+		produce("without the directory", kerr.KafkaStorageError)
+		s.must(in.Fired, "scenario", "nothing of %s was read", twoDirs[1])
+		if !s.failed && s.crash(false) {
+			produce("with the directory", nil)
+			s.moved(b, topic, func() bool { now, copied, _ := b.place("t-0"); return now == twoDirs[0] && !copied })
+			s.must(s.end(topic) == 11, "I4", "a log of 11 ends at %d where it moved", s.end(topic))
+		}
 	})
 }

@@ -106,6 +106,7 @@ var named = []Scenario{
 	{"missed-settings", "invariant I31: settings that change while a broker is away come to it in a snapshot as well", missedSettings},
 	{"mixed-levels", "KIP-584, KIP-778: a cluster of several builds finalizes what all of them serve", mixedLevels},
 	{"moved-replica", "KIP-113: a crash while a replica moves between directories leaves it, whole, in one of them", movedReplica},
+	{"unfinished-move", "KIP-858, invariant I4: a copy that was not finished is not the replica, though the controller has it there", unfinishedMove},
 	{"moved-follower", "KIP-113, KIP-101: a copy of what is cut off a follower is cut, too", movedFollower},
 	{"spread-replicas", "SPEC R8: the replicas of a partition are on other nodes and in other racks, and all nodes lead as many", spreadReplicas},
 	{"throttled-replicas", "SPEC R9: who is behind gets what the throttle lets, and nobody in sync is held up", throttledReplicas},
