@@ -6,6 +6,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"seedlog/node/meta"
 	"seedlog/storage"
@@ -103,6 +104,12 @@ func TestAMoveIsTakenBack(t *testing.T) {
 		h.until("told of the old one", func() bool { return h.lastTold() == meta.UUID{1} })
 		if h.m.FutureOf(p) == nil {
 			t.Error("the copy went before the controller knew")
+		}
+		// Nor does it know when it answers what it was told before.
+		h.m.PlaceTold(p.Key(), meta.UUID{2})
+		h.tk.Sleep(h.tk.Now().Add(50 * time.Millisecond))
+		if h.m.FutureOf(p) == nil {
+			t.Error("the copy went when the controller knew that the replica was to be there")
 		}
 		// What it was told first comes true now, and must be taken back all the same.
 		change := meta.NewPartitionChange(meta.UUID{7}, 0)
