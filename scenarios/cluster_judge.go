@@ -55,7 +55,7 @@ func (j *ClusterJudge) Verdict() checker.Verdict {
 		name := client.PartitionName(p)
 		logs[name] = append(logs[name], i)
 		h.Deleted[i], h.Logs[i], h.Epochs[i] = j.Dead[i], history.Log{}, nil
-		h.StartsKept[i] = j.StartsKept && !j.Unclean[name]
+		h.StartsKept[i], h.Anew[i] = j.StartsKept && !j.Unclean[name], j.Anew[name]
 	}
 	for _, name := range slices.Sorted(maps.Keys(dirs)) {
 		var forgot []int64

@@ -187,7 +187,10 @@ type History struct {
 	// be gone with it, unless somebody could read it.
 	Replicated []bool
 	// Epochs are where the leader epochs of each partition begin, as far as they are known.
-	Epochs   [][]EpochStart
+	Epochs [][]EpochStart
+	// Anew says of each partition, by leader epoch, below which offset who led then knew of no producer:
+	// its log began there with nothing.
+	Anew     []map[int32]int64
 	Sends    []Send
 	Polls    []Poll
 	Cuts     []Cut

@@ -16,9 +16,19 @@ func sound() *History {
 			{Digest: 0xb, Invoke: 3, Return: 4, Outcome: OK, Offset: 1, Acks: -1},
 		},
 		Polls:       []Poll{{Client: 9, Invoke: 5, Return: 6, From: 0, HighWatermark: 2, Records: []Seen{{0, 0xa}, {1, 0xb}}}},
+		Epochs:      make([][]EpochStart, 1),
+		Anew:        make([]map[int32]int64, 1),
 		Final:       true,
 		FinalClient: 9,
 	}
+}
+
+// writtenAgain: the value at 0 is deleted, and stands at 2, where epoch 1 begins.
+func writtenAgain(h *History) {
+	h.Replicated, h.Epochs[0] = []bool{true}, []EpochStart{{0, 0}, {1, 2}}
+	h.Logs[0] = Log{Start: 1, End: 3, Records: []Seen{{1, 0xb}, {2, 0xa}}}
+	h.Removals = []Removal{{Before: 1}}
+	h.Polls = append(h.Polls, Poll{Client: 9, Invoke: 7, Return: 8, From: 2, HighWatermark: 3, Records: []Seen{{2, 0xa}}})
 }
 
 // Every rule of the checker is shown a history that breaks just it.
@@ -247,6 +257,26 @@ func TestEachAnomalyIsNamed(t *testing.T) {
 		{"", func(h *History) {
 			h.Logs[0] = Log{Start: 1, End: 2, Records: []Seen{{1, 0xb}}}
 			h.Removals = []Removal{{Before: 1}}
+		}},
+		{"", func(h *History) {
+			// Who leads began above what is deleted, knew nobody of there, and wrote it again.
+			writtenAgain(h)
+			h.Anew[0] = map[int32]int64{1: 1}
+		}},
+		{"I4", func(h *History) {
+			// Another leader did.
+			writtenAgain(h)
+			h.Anew[0] = map[int32]int64{0: 1}
+		}},
+		{"I4", func(h *History) {
+			// It began below, and knew.
+			writtenAgain(h)
+			h.Anew[0] = map[int32]int64{1: 0}
+		}},
+		{"I4", func(h *History) {
+			// Nobody deleted it.
+			writtenAgain(h)
+			h.Anew[0], h.Removals = map[int32]int64{1: 1}, nil
 		}},
 		{"I24", func(h *History) {
 			// What was deleted and acknowledged is back.

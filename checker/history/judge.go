@@ -33,7 +33,7 @@ func newJudge(h *History, v *checker.Verdict) *judge {
 		j.offsets[p] = make(map[uint64]int64, len(h.Logs[p].Records))
 		for _, r := range h.Logs[p].Records {
 			if at, twice := j.offsets[p][r.Digest]; twice {
-				if !h.ProducersExpire || !j.resent[r.Digest] {
+				if !j.resent[r.Digest] || !h.ProducersExpire && !j.unknown(p, at, r.Offset) {
 					v.Failf("duplicate", j.where(p), "value %016x is stored at %d and at %d", r.Digest, at, r.Offset)
 				}
 				continue
@@ -87,6 +87,18 @@ func (j *judge) removed(p int, off int64) bool {
 	return false
 }
 
+// unknown reports whether who led as an offset was written knew nothing of the producer of another one:
+// its log began above that with nothing, as one does that comes to a log whose front is deleted
+// (KIP-360).
+func (j *judge) unknown(p int, was, written int64) bool {
+	for _, e := range slices.Backward(j.h.Epochs[p]) {
+		if e.Start <= written {
+			return was < j.h.Anew[p][e.Epoch]
+		}
+	}
+	return false
+}
+
 // sends is I4 and G1a: an acknowledged value stands at its offset until it is lawfully gone;
 // a definitely failed one is nowhere. At most one offset is acknowledged to one value.
 func (j *judge) sends() {
@@ -131,8 +143,9 @@ func (j *judge) acked(s *Send, at int64, stored bool) {
 	switch {
 	case stored && at == s.Offset:
 	case stored:
-		// It may stand elsewhere only if the acknowledged place was lost and a retry wrote it again.
-		if !j.lost(s.Partition, s.Offset, s.Invoke, s.LeaderEpoch) {
+		// It may stand elsewhere only if the acknowledged place was lost, or deleted and forgotten, and a
+		// retry wrote it again.
+		if !j.lost(s.Partition, s.Offset, s.Invoke, s.LeaderEpoch) && !(j.removed(s.Partition, s.Offset) && j.unknown(s.Partition, s.Offset, at)) {
 			j.v.Failf("I4", where, "value %016x was acknowledged at %d and is stored at %d", s.Digest, s.Offset, at)
 		}
 	case j.removed(s.Partition, s.Offset):

@@ -103,6 +103,7 @@ func (r *Recorder) Partition(p history.Partition) int {
 		r.h.StartsKept = append(r.h.StartsKept, false)
 		r.h.Replicated = append(r.h.Replicated, false)
 		r.h.Epochs = append(r.h.Epochs, nil)
+		r.h.Anew = append(r.h.Anew, nil)
 	}
 	return i
 }
